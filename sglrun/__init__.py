@@ -1,0 +1,1 @@
+"""sglrun: run an LLM program over every row of a JSONL file."""

@@ -1,0 +1,34 @@
+"""The backends: the model side, behind one protocol, and the table of their names."""
+
+import importlib
+from collections.abc import Callable, Mapping
+
+from sglrun.backends.base import Backend, BackendOptions
+from sglrun.errors import ConfigError
+
+# A backend's module is imported when its name is asked for, so that an absent
+# optional library costs nothing.
+BACKENDS: Mapping[str, str] = {
+    "local": "sglrun.backends.local",
+    "sglang": "sglrun.backends.sglang",
+    "openai": "sglrun.backends.openai",
+    "mock": "sglrun.backends.mock",
+}
+
+
+def create_backend(name: str, options: BackendOptions) -> Backend:
+    """Return the backend called *name*, ready to answer.
+
+    Every backend's module has a function ``create(options) -> Backend``.
+
+    Raises:
+        ConfigError: no backend has this name.
+        BackendError: the server does not answer or refuses.
+        ModelError: the embedded engine has no model.
+    """
+    if name not in BACKENDS:
+        known = ", ".join(sorted(BACKENDS))
+        raise ConfigError(f"unknown backend {name!r} (one of: {known})")
+    module = importlib.import_module(BACKENDS[name])
+    create: Callable[[BackendOptions], Backend] = module.create
+    return create(options)
