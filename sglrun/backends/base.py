@@ -8,8 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, Self, runtime_checkable
 
-from sglrun.errors import UnsupportedFeatureError
-from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate
+from sglrun.errors import ConfigError, UnsupportedFeatureError
+from sglrun.lang.chat_template import (
+    DEFAULT_TEMPLATE,
+    ChatTemplate,
+    get_chat_template,
+)
 from sglrun.lang.choices import ChoiceScore
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
@@ -238,3 +242,15 @@ class BackendOptions:
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 600.0
     chat_template: str | None = None
+
+
+def named_template(name: str) -> ChatTemplate:
+    """Return the chat template that a user named.
+
+    Raises:
+        ConfigError: there is none; the message lists those that are known.
+    """
+    try:
+        return get_chat_template(name)
+    except KeyError as exc:
+        raise ConfigError(str(exc.args[0])) from exc
