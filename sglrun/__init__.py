@@ -1,1 +1,67 @@
-"""sglrun: run an LLM program over every row of a JSONL file."""
+"""sglrun: run an LLM program over every row of a JSONL file.
+
+This is what a program imports: ``import sglrun as sgl``.
+"""
+
+from sglrun.interpreter.global_config import global_config, set_default_backend
+from sglrun.interpreter.program import Program, function
+from sglrun.interpreter.state import ProgramState, ProgramStateGroup
+from sglrun.lang.chat_template import (
+    ChatTemplate,
+    get_chat_template,
+    get_chat_template_by_model_path,
+    register_chat_template,
+    register_chat_template_matching_function,
+)
+from sglrun.lang.choices import (
+    greedy_token_selection,
+    token_length_normalized,
+    unconditional_likelihood_normalized,
+)
+from sglrun.lang.expressions import (
+    assistant,
+    assistant_begin,
+    assistant_end,
+    gen,
+    gen_int,
+    gen_string,
+    image,
+    select,
+    system,
+    system_begin,
+    system_end,
+    user,
+    user_begin,
+    user_end,
+)
+
+__all__ = [
+    "ChatTemplate",
+    "Program",
+    "ProgramState",
+    "ProgramStateGroup",
+    "assistant",
+    "assistant_begin",
+    "assistant_end",
+    "function",
+    "gen",
+    "gen_int",
+    "gen_string",
+    "get_chat_template",
+    "get_chat_template_by_model_path",
+    "global_config",
+    "greedy_token_selection",
+    "image",
+    "register_chat_template",
+    "register_chat_template_matching_function",
+    "select",
+    "set_default_backend",
+    "system",
+    "system_begin",
+    "system_end",
+    "token_length_normalized",
+    "unconditional_likelihood_normalized",
+    "user",
+    "user_begin",
+    "user_end",
+]

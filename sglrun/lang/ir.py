@@ -164,7 +164,7 @@ def as_expr(given: object) -> Expr:
     if given is None:
         raise ValueError("cannot append None to a program's state")
     if isinstance(given, str):
-        return Text(given)
+        return Text(str(given))  # a plain string, whatever its class
     if isinstance(given, ExprList | Piece):
         return given
     raise TypeError(

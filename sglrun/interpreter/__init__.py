@@ -1,0 +1,1 @@
+"""The interpreter: running one program against a backend."""

@@ -1,0 +1,216 @@
+"""The evaluator: what each expression means for a prompt and its variables.
+
+Rule: one thread at a time; it never waits but for the backend, and it knows nothing of
+queues, futures or forks.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import assert_never
+
+from sglrun.backends.base import Backend, OnText, Request, Sample, SelectRequest
+from sglrun.errors import ProgramError, ResponseError
+from sglrun.interpreter.text_stream import TextStreams
+from sglrun.lang import ir
+from sglrun.lang.choices import ChoiceScore, ChoicesDecision
+from sglrun.lang.prompt import Prompt
+from sglrun.lang.sampling import DEFAULTS, SamplingParams
+
+Name = str | None
+
+
+class Evaluator:
+    """A prompt and variables that grow by one expression at a time.
+
+    Attributes:
+        prompt: everything said so far.
+        values: the variables, in order of assignment.
+        meta_info: what the backend told about each.
+        finish_reasons: why each generation ended.
+        assigned: the names assigned here, not inherited from before a fork.
+        streams: the texts as they grow, where the program is streamed.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        sampling: SamplingParams,
+        prompt: Prompt,
+        streams: TextStreams | None = None,
+    ) -> None:
+        """Begin with *prompt* and no variables."""
+        self._backend = backend
+        self._sampling = sampling
+        self.prompt = prompt
+        self.values: dict[Name, object] = {}
+        self.meta_info: dict[Name, object] = {}
+        self.finish_reasons: dict[Name, str] = {}
+        self.assigned: dict[Name, None] = {}
+        self.streams = streams
+        self._scope_starts: dict[str, int] = {}
+        self._stream_text(prompt.text)
+
+    def forked(self, streams: TextStreams | None) -> "Evaluator":
+        """Return an evaluator that goes on from here on its own."""
+        child = Evaluator(self._backend, self._sampling, self.prompt, streams)
+        child.values = dict(self.values)
+        child.meta_info = dict(self.meta_info)
+        child.finish_reasons = dict(self.finish_reasons)
+        return child
+
+    def execute(self, piece: ir.Piece) -> tuple[object, ...]:
+        """Execute *piece*; return the values of the variables that it defines.
+
+        Raises:
+            BackendError: the backend gave no usable answer.
+            ProgramError: the piece does not fit here.
+        """
+        match piece:
+            case ir.Gen() | ir.Select():
+                return self._ask(piece)
+            case ir.VarScopeBegin(name=name):
+                self._scope_starts[name] = len(self.prompt.text)
+            case ir.VarScopeEnd(name=name):
+                text = self.prompt.text[self._scope_starts.pop(name) :]
+                return (self.assign(name, text),)
+            case ir.SeparateReasoning(name=name):
+                raise ProgramError(f"separate_reasoning of {name!r} is not available")
+            case _:
+                self._advance(piece)
+        return ()
+
+    def assign(self, name: Name, value: object) -> object:
+        """Give the variable *name* its *value*."""
+        self.values[name] = value
+        self.assigned[name] = None
+        if self.streams is not None:
+            self.streams.complete(name, value)
+        return value
+
+    def _advance(self, piece: ir.Text | ir.RoleBegin | ir.RoleEnd | ir.Image) -> None:
+        before = len(self.prompt.text)
+        match piece:
+            case ir.Text(value=value):
+                self.prompt = self.prompt.with_text(value)
+            case ir.RoleBegin(role=role):
+                self.prompt = self.prompt.with_role_begin(role)
+            case ir.RoleEnd(role=role):
+                self.prompt = self.prompt.with_role_end(role)
+            case ir.Image(image=image):
+                self.prompt = self.prompt.with_image(image)
+            case _:
+                assert_never(piece)
+        self._stream_text(self.prompt.text[before:])
+
+    def _ask(self, piece: ir.Gen | ir.Select) -> tuple[object, ...]:
+        if isinstance(piece, ir.Gen):
+            return (self._generate(piece),)
+        return self._select(piece)
+
+    def _generate(self, gen: ir.Gen) -> object:
+        sampling = self._resolved(gen.sampling)
+        request = Request(prompt=self.prompt, sampling=sampling)
+        on_text, streamed = self._listener(gen.name)
+        completion = self._backend.generate(request, on_text)
+        first = completion.samples[0]
+        rest = first.text[sum(map(len, streamed)) :]
+        self.prompt = self.prompt.with_text(first.text)
+        self._stream_text(rest)
+        values = [_value(gen, sample) for sample in completion.samples]
+        self.meta_info[gen.name] = _meta_info(completion.samples, sampling.n)
+        self.finish_reasons[gen.name] = first.finish_reason
+        return self.assign(gen.name, values if sampling.n > 1 else values[0])
+
+    def _listener(self, name: Name) -> tuple[OnText | None, list[str]]:
+        streamed: list[str] = []
+        if self.streams is None:
+            return None, streamed
+        whole, own = self.streams.whole, self.streams.begin(name)
+
+        def on_text(text: str) -> None:
+            streamed.append(text)
+            whole.append(text)
+            own.append(text)
+
+        return on_text, streamed
+
+    def _select(self, select: ir.Select) -> tuple[object, ...]:
+        selection = self._backend.select(
+            SelectRequest(
+                prompt=self.prompt,
+                choices=select.choices,
+                unconditional=select.method.requires_unconditional_logprobs,
+            )
+        )
+        chosen, meta = selection.chosen, _CONSTRAINED
+        if selection.scores:
+            decision = select.method(
+                selection.scores,
+                temperature=select.temperature,
+                seed=self._sampling.seed,
+            )
+            chosen, meta = decision.choice, _select_meta(selection.scores, decision)
+        if chosen not in select.choices:
+            raise ResponseError(f"the backend chose {chosen!r}, which is no choice")
+        self._advance(ir.Text(chosen))
+        if select.name is None:
+            return ()
+        self.meta_info[select.name] = meta
+        return (self.assign(select.name, chosen),)
+
+    def _resolved(self, own: SamplingParams) -> SamplingParams:
+        sampling = own.over(self._sampling).over(DEFAULTS)
+        ends = self.prompt.template.stop
+        if not ends:
+            return sampling
+        stop = tuple(dict.fromkeys((*sampling.stop, *ends)))
+        return SamplingParams(stop=stop).over(sampling)
+
+    def _stream_text(self, text: str) -> None:
+        if self.streams is not None:
+            self.streams.whole.append(text)
+
+
+_CONSTRAINED: Mapping[str, object] = {"choices_method": "constrained"}
+
+
+def _value(gen: ir.Gen, sample: Sample) -> object:
+    parse = _parser(gen)
+    if parse is None:
+        return sample.text
+    try:
+        return parse(sample.text)
+    except ValueError as exc:
+        raise ResponseError(
+            f"{gen.name!r} is not the value that was asked for: {exc} "
+            f"(finish reason {sample.finish_reason!r})"
+        ) from exc
+
+
+def _parser(gen: ir.Gen) -> Callable[[str], object] | None:
+    if not gen.typed:
+        return None
+    if gen.dtype is not None:
+        return gen.dtype.parse
+    return json.loads if gen.sampling.json_schema is not None else None
+
+
+def _meta_info(samples: tuple[Sample, ...], n: int) -> object:
+    each = [dict(sample.meta_info) for sample in samples]
+    return each if n > 1 else each[0]
+
+
+def _select_meta(
+    scores: tuple[ChoiceScore, ...], decision: ChoicesDecision
+) -> Mapping[str, object]:
+    tokens = [
+        [(token.logprob, token.token_id, token.text) for token in score.tokens]
+        for score in scores
+    ]
+    return {
+        "normalized_prompt_logprobs": [score.mean for score in scores],
+        "input_token_logprobs": tokens,
+        "output_token_logprobs": [[] for _ in scores],
+        "probabilities": list(decision.probabilities),
+        **decision.details,
+    }

@@ -1,0 +1,273 @@
+"""The stream executor: one program's expressions, in order, against a backend.
+
+Rule: it owns the text, the variables and the failure of one program; whoever fails
+first fails every later expression and every reader with the first cause. It knows no
+backend by name.
+
+A piece that needs no model is executed at once by the thread that adds it, as long as
+nothing waits before it. The rest is left to a thread that ends when nothing is left to
+do, so that there is nothing to close and nothing to lose.
+"""
+
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass
+
+from sglrun.backends.base import Backend
+from sglrun.errors import ProgramError, ScopeError
+from sglrun.interpreter.evaluator import Evaluator, Name
+from sglrun.interpreter.failure import Failure
+from sglrun.interpreter.text_stream import TextStreams
+from sglrun.lang import ir
+from sglrun.lang.prompt import Prompt
+from sglrun.lang.sampling import SamplingParams
+
+Observer = Callable[[ir.Piece, str | None], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a program is executed; its forks are executed the same way.
+
+    Attributes:
+        backend: the model side.
+        sampling: the run's parameters, under those of each generation.
+        stream: texts can be read while they grow.
+        inline: generations run in the thread that adds them, those of forks excepted.
+        inline_forks: those of forks too, one after the other.
+        observer: told of every piece and the author's line, before it is executed.
+    """
+
+    backend: Backend
+    sampling: SamplingParams
+    stream: bool = False
+    inline: bool = False
+    inline_forks: bool = False
+    observer: Observer | None = None
+
+    def new_streams(self) -> TextStreams | None:
+        """Return streams for one executor, where the program is streamed."""
+        return TextStreams() if self.stream else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    piece: ir.Piece
+    where: str | None
+    results: tuple["Future[object]", ...]
+
+    def complete(self, values: tuple[object, ...]) -> None:
+        for result, value in zip(self.results, values, strict=True):
+            with suppress(InvalidStateError):  # the program failed meanwhile
+                result.set_result(value)
+
+    def fail(self, cause: BaseException) -> None:
+        for result in self.results:
+            with suppress(InvalidStateError):
+                result.set_exception(cause)
+
+
+class StreamExecutor:
+    """Executes expressions in order; safe from any thread."""
+
+    def __init__(self, settings: Settings, prompt: Prompt) -> None:
+        """Begin with *prompt*, no variables and nothing to do."""
+        self._settings = settings
+        self._inline = settings.inline
+        self._evaluator = Evaluator(
+            settings.backend, settings.sampling, prompt, settings.new_streams()
+        )
+        # All below is written under the condition only.
+        self._changed = threading.Condition()
+        self._tasks: deque[_Task] = deque()
+        self._busy = False  # someone executes, or is about to
+        self._failure: Failure | None = None
+        self._role = prompt.role  # as the last piece added leaves it
+        self._open_scopes: dict[str, Future[object]] = {}
+        self._futures: dict[Name, Future[object]] = {}
+        self._children: list[StreamExecutor] = []
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first failure; does not wait."""
+        return self._failure
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """The prompt and variables; complete once nothing is waiting."""
+        return self._evaluator
+
+    @property
+    def streams(self) -> TextStreams | None:
+        """The texts as they grow, where the program is streamed."""
+        return self._evaluator.streams
+
+    def submit(self, expr: ir.Expr, where: str | None = None) -> None:
+        """Add *expr*; returns at once unless generations run inline.
+
+        Raises:
+            ProgramError: a role or scope that does not fit; nothing is added then.
+            BaseException: the first cause, if the program has failed.
+        """
+        pieces = ir.flatten(expr)
+        with self._changed:
+            self._raise_failure()
+            self._role = _role_after(self._role, pieces)
+        for piece in pieces:
+            if self._settings.observer is not None:
+                self._settings.observer(piece, where)
+            self._submit(piece, where)
+
+    def _submit(self, piece: ir.Piece, where: str | None) -> None:
+        with self._changed:
+            task = _Task(piece, where, self._declare(piece))
+            if self._failure is not None:
+                task.fail(self._failure.cause)
+                return
+            self._tasks.append(task)
+            if self._busy:
+                return
+            self._busy = True
+        if self._inline or not isinstance(piece, ir.Gen | ir.Select):
+            self._drain()
+            return
+        context = contextvars.copy_context()
+        threading.Thread(
+            target=context.run, args=(self._drain,), name="sglrun-program", daemon=True
+        ).start()
+
+    def _declare(self, piece: ir.Piece) -> tuple["Future[object]", ...]:
+        if isinstance(piece, ir.VarScopeBegin):
+            opened: Future[object] = Future()
+            self._open_scopes[piece.name] = self._futures[piece.name] = opened
+            return ()
+        if isinstance(piece, ir.VarScopeEnd):
+            return (self._open_scopes.pop(piece.name),)
+        results = []
+        for name in ir.defines(piece):
+            results.append(Future[object]())
+            self._futures[name] = results[-1]
+        return tuple(results)
+
+    def _drain(self) -> None:
+        while True:
+            with self._changed:
+                if not self._tasks:
+                    self._busy = False
+                    self._changed.notify_all()
+                    return
+                task, failure = self._tasks.popleft(), self._failure
+            if failure is not None:
+                task.fail(failure.cause)
+                continue
+            try:
+                task.complete(self._evaluator.execute(task.piece))
+            except BaseException as exc:  # noqa: BLE001 - handed to every reader
+                variable = next(iter(ir.defines(task.piece)), None)
+                self.fail(Failure(cause=exc, variable=variable, where=task.where))
+                task.fail(exc)
+
+    def fail(self, failure: Failure) -> None:
+        """End the program with *failure*, unless it has failed before."""
+        with self._changed:
+            if self._failure is not None:
+                return
+            self._failure = failure
+            scopes = tuple(self._open_scopes.values())
+        for scope in scopes:
+            scope.set_exception(failure.cause)
+        if self.streams is not None:
+            self.streams.close(failure.cause)
+
+    def finish(self) -> None:
+        """Wait for all that was added, forks too, and end the streams. Never raises."""
+        self.wait()
+        with self._changed:
+            children = tuple(self._children)
+        for child in children:
+            child.finish()
+        if self.streams is not None:
+            self.streams.close(None)
+
+    def wait(self) -> None:
+        """Wait until everything added is done or has failed. Never raises."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._busy)
+
+    def sync(self) -> None:
+        """Wait until everything added is done.
+
+        Raises:
+            BaseException: the first cause, if the program has failed.
+        """
+        self.wait()
+        self._raise_failure()
+
+    def read(self, name: Name) -> object:
+        """Wait for the newest value of the variable *name*.
+
+        Raises:
+            KeyError: nothing was added that assigns it.
+            ScopeError: the caller stands inside the scope that writes it.
+            BaseException: the first cause, if it was not reached.
+        """
+        with self._changed:
+            future = self._futures.get(name)
+            if future is None:
+                self._raise_failure()
+                known = ", ".join(repr(key) for key in self._futures) or "none yet"
+                raise KeyError(f"no variable {name!r} (variables: {known})")
+            if name in self._open_scopes:
+                raise ScopeError(f"{name!r} is read inside its own var_scope")
+        return future.result()
+
+    def write(self, name: Name, value: object) -> None:
+        """Assign *value* at once, beside what is waiting."""
+        done: Future[object] = Future()
+        done.set_result(value)
+        with self._changed:
+            self._futures[name] = done
+        self._evaluator.assign(name, value)
+
+    def fork(self, number: int) -> tuple["StreamExecutor", ...]:
+        """Return *number* executors that go on from here; waits for what was added.
+
+        Raises:
+            BaseException: the first cause, if the program has failed.
+        """
+        self.sync()
+        children = tuple(self._child() for _ in range(number))
+        with self._changed:
+            self._children.extend(children)
+        return children
+
+    def _child(self) -> "StreamExecutor":
+        child = StreamExecutor(self._settings, self._evaluator.prompt)
+        child._inline = self._settings.inline_forks
+        child._evaluator = self._evaluator.forked(self._settings.new_streams())
+        child._futures = dict(self._futures)
+        return child
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure.cause
+
+
+def _role_after(role: str | None, pieces: tuple[ir.Piece, ...]) -> str | None:
+    for piece in pieces:
+        if isinstance(piece, ir.RoleBegin):
+            if role is not None:
+                raise ProgramError(
+                    f"{piece.role!r} begins inside {role!r}; end {role!r} first"
+                )
+            role = piece.role
+        elif isinstance(piece, ir.RoleEnd):
+            if role != piece.role:
+                opened = f"{role!r} is open" if role else "no role is open"
+                raise ProgramError(f"{piece.role!r} ends but {opened}")
+            role = None
+    return role

@@ -1,0 +1,68 @@
+"""A failure: the first cause of a program's end, and the author's line behind it."""
+
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+
+_PACKAGE = str(Path(__file__).parent.parent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a program cannot go on.
+
+    Attributes:
+        cause: the first exception; every reader of the program gets this one.
+        variable: the variable that was being generated, if any.
+        where: the author's line, as ``prog.py:12``.
+        in_body: the author's own code raised it.
+    """
+
+    cause: BaseException
+    variable: str | None = None
+    where: str | None = None
+    in_body: bool = False
+
+
+def calling_place() -> str | None:
+    """Return the innermost line outside sglrun that led here, as ``prog.py:12``."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented for this
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if _is_authors(filename):
+            return _place(filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def raising_place(exc: BaseException, program_file: str) -> str | None:
+    """Return the line of *program_file* that raised *exc*, or the last outside sglrun.
+
+    An error of Python's own parts is laid at the author's line that called them.
+    """
+    lines = [
+        (frame.f_code.co_filename, line or frame.f_lineno)
+        for frame, line in _walk(exc.__traceback__)
+    ]
+    if isinstance(exc, SyntaxError) and exc.filename:
+        lines.append((exc.filename, exc.lineno or 0))
+    for wanted in (lambda name: name == program_file, _is_authors):
+        for filename, line in reversed(lines):
+            if wanted(filename):
+                return _place(filename, line)
+    return None
+
+
+def _walk(trace: TracebackType | None) -> Iterator[tuple[FrameType, int | None]]:
+    return traceback.walk_tb(trace)
+
+
+def _is_authors(filename: str) -> bool:
+    return not filename.startswith((_PACKAGE, "<frozen", "<string"))
+
+
+def _place(filename: str, line: int) -> str:
+    return f"{Path(filename).name}:{line}"

@@ -1,0 +1,171 @@
+"""The fan-out: one function over many items, in a sliding window of threads.
+
+There is no barrier: a thread that is free takes the next item, and at most a window of
+items is held between the source and the reader of the results.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class _Done(Generic[R]):
+    number: int
+    result: R | None
+    error: BaseException | None = None
+
+
+def auto_num_threads() -> int:
+    """Return SGLang's ``num_threads="auto"``: 96, or 16 for each core."""
+    return max(96, 16 * (os.cpu_count() or 1))
+
+
+class FanOut(Generic[T, R]):
+    """Results of ``work`` over ``items``; iterate over it once, from one thread.
+
+    Items are taken lazily, one at a time, by the threads that work on them, so the
+    source may wait for its own input without holding finished results back.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[T], R],
+        items: Iterable[T],
+        *,
+        num_threads: int,
+        window: int | None = None,
+        ordered: bool = False,
+    ) -> None:
+        """Prepare; nothing runs before the iteration.
+
+        Args:
+            work: called for each item, in many threads at once; what it raises is
+                raised to the reader.
+            items: the source; one thread at a time takes from it.
+            num_threads: items worked on at the same time; at least 1.
+            window: items taken and not yet read as results; by default twice the
+                threads, or 64 times in order, so that one slow item idles nobody.
+            ordered: results come in the order of the items, not of completion.
+        """
+        if num_threads < 1:
+            raise ValueError(f"num_threads must be at least 1, not {num_threads}")
+        self._work = work
+        self._items = iter(items)
+        self._num_threads = num_threads
+        self._ordered = ordered
+        held = window or num_threads * (64 if ordered else 2)
+        self._room = threading.Semaphore(max(held, num_threads))
+        self._done: SimpleQueue[_Done[R] | None] = SimpleQueue()
+        self._taking = threading.Lock()
+        self._state = threading.Lock()
+        # Under the state lock; a wake-up (None) is queued whenever the end may be near.
+        self._threads = 0
+        self._taken = 0
+        self._working = 0
+        self._ended = False  # the source is exhausted, or must not be asked again
+
+    def stop(self) -> None:
+        """Take no more items; those being worked on still give results."""
+        self._end()
+        self._room.release()
+        self._done.put(None)
+
+    def __iter__(self) -> Iterator[R]:
+        """Iterate over the results; leaving early takes no more items and waits."""
+        completed = self._completed()
+        try:
+            yield from (
+                self._in_order(completed)
+                if self._ordered
+                else (self._unwrap(done) for done in completed)
+            )
+        finally:
+            self.stop()
+            for _ in completed:
+                pass
+
+    def _completed(self) -> Generator[_Done[R], None, None]:
+        self._start_thread()
+        while True:
+            with self._state:
+                over = self._ended and not self._working
+            if over and self._done.empty():
+                return
+            done = self._done.get()
+            if done is not None:
+                yield done
+
+    def _in_order(self, completed: Iterable[_Done[R]]) -> Iterator[R]:
+        waiting: dict[int, _Done[R]] = {}
+        following = 0
+        for done in completed:
+            waiting[done.number] = done
+            while following in waiting:
+                yield self._unwrap(waiting.pop(following))
+                following += 1
+
+    def _unwrap(self, done: _Done[R]) -> R:
+        self._room.release()
+        if done.error is not None:
+            raise done.error
+        return done.result  # type: ignore[return-value]
+
+    def _start_thread(self) -> None:
+        with self._state:
+            if self._ended or self._threads >= self._num_threads:
+                return
+            self._threads += 1
+            name = f"sglrun-row-{self._threads}"
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def _run(self) -> None:
+        while (taken := self._take()) is not None:
+            number, item = taken
+            self._start_thread()
+            try:
+                done = _Done(number, self._work(item))
+            except BaseException as exc:  # noqa: BLE001 - handed to the reader
+                done = _Done(number, None, exc)
+            # First the result, then the count: who sees no work left has all results.
+            self._done.put(done)
+            with self._state:
+                self._working -= 1
+                if self._ended and not self._working:
+                    self._done.put(None)
+        self._room.release()
+        self._done.put(None)
+
+    def _take(self) -> tuple[int, T] | None:
+        self._room.acquire()
+        with self._taking:
+            if self._ended:
+                return None
+            try:
+                item = next(self._items)
+            except StopIteration:
+                self._end()
+                return None
+            except BaseException as exc:  # noqa: BLE001 - handed to the reader
+                self._end()
+                self._done.put(_Done(self._taken, None, exc))
+                return None
+            return self._claim(item)
+
+    def _claim(self, item: T) -> tuple[int, T] | None:
+        with self._state:
+            if self._ended:  # while the source was waiting for its input
+                return None
+            self._taken += 1
+            self._working += 1
+            return self._taken - 1, item
+
+    def _end(self) -> None:
+        with self._state:
+            self._ended = True

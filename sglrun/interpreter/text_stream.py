@@ -1,0 +1,116 @@
+"""Text streams: texts that grow in one thread while others read them."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+
+
+class TextStream:
+    """Text in the order it came; each reader gets all of it, from the beginning.
+
+    Safe from any thread. A reader waits for more until the stream is closed, and raises
+    the cause if it was closed with one.
+    """
+
+    def __init__(self) -> None:
+        """Begin empty and open."""
+        self._changed = threading.Condition()
+        self._pieces: list[str] = []
+        self._closed = False
+        self._cause: BaseException | None = None
+
+    def append(self, text: str) -> None:
+        """Add *text*; ignored after the close."""
+        if not text:
+            return
+        with self._changed:
+            if not self._closed:
+                self._pieces.append(text)
+                self._changed.notify_all()
+
+    def append_rest(self, whole: str) -> None:
+        """Add what of *whole* has not come yet."""
+        with self._changed:
+            came = sum(map(len, self._pieces))
+        self.append(whole[came:])
+
+    def close(self, cause: BaseException | None = None) -> None:
+        """End the stream; only the first call counts."""
+        with self._changed:
+            if not self._closed:
+                self._closed, self._cause = True, cause
+                self._changed.notify_all()
+
+    def read(self, position: int) -> tuple[str, int, bool]:
+        """Wait for pieces after *position*.
+
+        Returns:
+            What came since, the next position, and whether that was the end.
+
+        Raises:
+            BaseException: the cause that the stream was closed with, after its text.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._pieces) > position or self._closed)
+            text = "".join(self._pieces[position:])
+            if not text and self._cause is not None:
+                raise self._cause
+            ended = self._closed and self._cause is None
+            return text, len(self._pieces), ended
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the text as it comes."""
+        position, ended = 0, False
+        while not ended:
+            text, position, ended = self.read(position)
+            if text:
+                yield text
+
+    async def iterate(self) -> AsyncIterator[str]:
+        """Iterate over the text as it comes, without holding the event loop."""
+        position, ended = 0, False
+        while not ended:
+            text, position, ended = await asyncio.to_thread(self.read, position)
+            if text:
+                yield text
+
+
+class TextStreams:
+    """The streams of one program: its whole text, and each of its variables."""
+
+    def __init__(self) -> None:
+        """Begin with nothing said."""
+        self.whole = TextStream()
+        self._lock = threading.Lock()
+        self._of: dict[str | None, TextStream] = {}
+        self._complete: set[str | None] = set()
+
+    def of(self, name: str | None) -> TextStream:
+        """Return the stream of the variable *name*, which may not have begun."""
+        with self._lock:
+            return self._of.setdefault(name, TextStream())
+
+    def begin(self, name: str | None) -> TextStream:
+        """Return the stream of *name* for a new value."""
+        with self._lock:
+            if name in self._complete:
+                self._complete.discard(name)
+                self._of[name] = TextStream()
+            return self._of.setdefault(name, TextStream())
+
+    def complete(self, name: str | None, value: object) -> None:
+        """End the stream of *name*, whose whole *value* is known now."""
+        stream = self.begin(name)
+        text = value[0] if isinstance(value, list) and value else value
+        stream.append_rest(str(text))
+        stream.close()
+        with self._lock:
+            self._complete.add(name)
+
+    def close(self, cause: BaseException | None) -> None:
+        """End every stream; one whose variable never came ends with ``KeyError``."""
+        self.whole.close(cause)
+        with self._lock:
+            waiting = dict(self._of)
+        for name, stream in waiting.items():
+            stream.close(cause or KeyError(f"no variable {name!r}"))
