@@ -65,11 +65,11 @@ class MockBackend(Backend):
 
         Args:
             answers: a function of the request; or one text for all; or answers given
-                out in order of arrival; or a mapping from a piece of text to the answer that follows
-                it, where the piece that ends latest in the prompt decides. Scripted
-                answers are given as they are, cut only by ``stop`` and
-                ``max_new_tokens``. Without a script, a short answer is made up that
-                fits the request's constraint; the same request gets the same answer.
+                out in order of arrival; or a mapping from a piece of text to the
+                answer that follows it, where the piece that ends latest in the prompt
+                decides. Scripted answers are given as they are, cut only by ``stop``
+                and ``max_new_tokens``. Without a script, a short answer is made up
+                that fits the request's constraint, the same for the same request.
             scores: the mean log-probability of each option of a ``select``, by a
                 function or by option; without it, scores are made up from the text.
             model: the name in results.
