@@ -3,8 +3,9 @@
 This is what a program imports: ``import sglrun as sgl``.
 """
 
+from sglrun.interpreter.function import function
 from sglrun.interpreter.global_config import global_config, set_default_backend
-from sglrun.interpreter.program import Program, function
+from sglrun.interpreter.program import Program
 from sglrun.interpreter.state import ProgramState, ProgramStateGroup
 from sglrun.lang.chat_template import (
     ChatTemplate,

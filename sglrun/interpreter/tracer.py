@@ -19,7 +19,8 @@ from sglrun.backends.base import (
 )
 from sglrun.interpreter.executor import Settings, StreamExecutor
 from sglrun.interpreter.failure import raising_place
-from sglrun.interpreter.program import Program, run_body
+from sglrun.interpreter.program import Program
+from sglrun.interpreter.run import run_body
 from sglrun.interpreter.state import ProgramState
 from sglrun.lang import ir
 from sglrun.lang.chat_template import ChatTemplate

@@ -1,0 +1,184 @@
+"""The decorator ``function``, and what an author does with what it makes."""
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from sglrun.backends.base import Backend
+from sglrun.errors import BackendError, ProgramError
+from sglrun.interpreter.global_config import global_config
+from sglrun.interpreter.program import Program
+from sglrun.interpreter.run import run_program, run_program_batch
+from sglrun.interpreter.state import ProgramState
+from sglrun.interpreter.tracer import trace_prefix
+from sglrun.lang.sampling import SamplingParams
+
+_SAMPLING = frozenset(field.name for field in fields(SamplingParams))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function(Program):
+    """A program that can be run, over one row or many."""
+
+    def run(
+        self,
+        *args: object,
+        stream: bool = False,
+        backend: Backend | None = None,
+        use_thread: bool = True,
+        **kwargs: Any,
+    ) -> ProgramState:
+        """Run the program once; return its state as soon as its body has ended.
+
+        A keyword that the program takes is its argument; another one that names a
+        sampling parameter (``max_new_tokens=9``) is that.
+
+        Args:
+            *args: the program's arguments.
+            stream: run the body in a thread, so that texts can be read as they grow.
+            backend: the model side; the default backend if it is not given.
+            use_thread: let generations run beside the body.
+            **kwargs: arguments and sampling parameters by name.
+
+        Raises:
+            ProgramError: arguments that do not fit, or no backend.
+            Exception: what the author's code raised, unless *stream*; without
+                *use_thread* also what a backend raised.
+        """
+        sampling = self._sampling(kwargs)
+        state = run_program(
+            self,
+            self.arguments(args, kwargs),
+            backend=backend or global_config.require_backend(),
+            sampling=sampling,
+            inline=not use_thread,
+            stream=stream,
+        )
+        failure = state.failure
+        if failure is not None and not stream and (failure.in_body or not use_thread):
+            raise failure.cause
+        return state
+
+    __call__ = run
+
+    def run_batch(
+        self,
+        batch: Sequence[Mapping[str, object] | Sequence[object]],
+        *,
+        backend: Backend | None = None,
+        num_threads: int | Literal["auto"] = "auto",
+        progress_bar: bool = False,
+        generator_style: bool = False,
+        **sampling: Any,
+    ) -> list[ProgramState] | Iterator[ProgramState]:
+        """Run the program over *batch*; return the states in its order.
+
+        The text that all runs begin with is sent once before them. A run that fails is
+        a state whose ``error()`` tells why; the others go on.
+
+        Args:
+            batch: the arguments of each run, by name or by position.
+            backend: the model side; the default backend if it is not given.
+            num_threads: runs at the same time; ``"auto"`` is 96, or 16 for each core.
+            progress_bar: accepted as in the reference, and without effect.
+            generator_style: return an iterator that yields states as soon as those
+                before them are there, instead of a list.
+            **sampling: sampling parameters by name.
+
+        Raises:
+            ProgramError: no backend.
+            TypeError: *batch* is no sequence.
+        """
+        del progress_bar
+        if not isinstance(batch, list | tuple):
+            raise TypeError(
+                f"a batch is a list of arguments, not {type(batch).__name__}"
+            )
+        states = self._batch(
+            batch,
+            backend or global_config.require_backend(),
+            self._sampling(sampling),
+            None if num_threads == "auto" else num_threads,
+        )
+        return states if generator_style else list(states)
+
+    def _batch(
+        self,
+        batch: Sequence[Mapping[str, object] | Sequence[object]],
+        backend: Backend,
+        sampling: SamplingParams,
+        num_threads: int | None,
+    ) -> Iterator[ProgramState]:
+        if not batch:
+            return
+        if len(batch) > 1 and global_config.enable_precache_with_tracing:
+            self.cache(backend)
+        for _, state in run_program_batch(
+            self,
+            backend,
+            batch,
+            sampling=sampling,
+            num_threads=num_threads,
+            ordered=True,
+        ):
+            yield state
+
+    def cache(self, backend: Backend | None = None) -> None:
+        """Have the backend read the text that all runs begin with; waits.
+
+        Tracing calls the author's function once with placeholders. A backend that
+        refuses is named in a warning.
+        """
+        backend = backend or global_config.require_backend()
+        prefix = trace_prefix(self, template=backend.chat_template).prompt
+        if not (prefix.text and backend.capabilities.prefix_cache):
+            return
+        try:
+            backend.cache_prefix(prefix)
+        except BackendError as exc:
+            warnings.warn(f"the shared prefix is not cached: {exc}", stacklevel=2)
+
+    def _sampling(self, kwargs: dict[str, Any]) -> SamplingParams:
+        """Take the sampling parameters out of *kwargs*."""
+        names = [
+            name for name in kwargs if name in _SAMPLING and name not in self.parameters
+        ]
+        return SamplingParams.of(**{name: kwargs.pop(name) for name in names})
+
+
+def function(
+    func: Callable[..., object] | None = None, num_api_spec_tokens: int | None = None
+) -> Any:
+    """Make a function whose first parameter is the state into a program.
+
+    Use it bare or with parentheses.
+
+    Raises:
+        ProgramError: the function takes no state, or is ``async``.
+    """
+    if func is None:
+        return lambda given: function(given, num_api_spec_tokens)
+    if inspect.iscoroutinefunction(func):
+        raise ProgramError(
+            f"the program {func.__name__!r} is async; write it as a plain function, "
+            "expressions run beside it anyway"
+        )
+    kinds = inspect.Parameter
+    named = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
+    _, *rest = inspect.signature(func).parameters.values() or (None,)
+    if not inspect.signature(func).parameters:
+        raise ProgramError(
+            f"the program {func.__name__!r} must take the state as its first "
+            f"parameter: def {func.__name__}(s, ...)"
+        )
+    taken = [parameter for parameter in rest if parameter.kind in named]
+    return Function(
+        func=func,
+        name=func.__name__,
+        parameters=tuple(parameter.name for parameter in taken),
+        required=tuple(p.name for p in taken if p.default is kinds.empty),
+        takes_any=any(parameter.kind is kinds.VAR_KEYWORD for parameter in rest),
+        num_api_spec_tokens=num_api_spec_tokens,
+    )

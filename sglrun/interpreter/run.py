@@ -1,0 +1,111 @@
+"""Running a program: once, and over many arguments at the same time."""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from sglrun.backends.base import Backend
+from sglrun.interpreter.executor import Settings, StreamExecutor
+from sglrun.interpreter.failure import Failure, raising_place
+from sglrun.interpreter.fan_out import FanOut, auto_num_threads
+from sglrun.interpreter.program import Program
+from sglrun.interpreter.state import ProgramState
+from sglrun.lang.prompt import Prompt
+from sglrun.lang.sampling import SamplingParams
+
+Arguments = Mapping[str, object] | Sequence[object]
+"""The arguments of one run: by name, or by position."""
+
+
+def run_program(
+    program: Program,
+    arguments: Arguments,
+    *,
+    backend: Backend,
+    sampling: SamplingParams | None = None,
+    inline: bool = False,
+    stream: bool = False,
+) -> ProgramState:
+    """Run *program* once; what fails is in the state's ``failure``, nothing is raised.
+
+    Args:
+        program: what to run.
+        arguments: its arguments, besides the bound ones.
+        backend: the model side.
+        sampling: the run's parameters.
+        inline: generations run in this thread, and the program has ended on return;
+            else they run beside it and may go on after the return.
+        stream: the body runs in a thread and the state is returned at once.
+    """
+    settings = Settings(
+        backend=backend,
+        sampling=sampling or SamplingParams(),
+        inline=inline,
+        stream=stream,
+    )
+    prompt = Prompt(template=backend.chat_template)
+    state = ProgramState(StreamExecutor(settings, prompt))
+    if not stream:
+        run_body(program, state, arguments)
+        if inline:
+            state.stream_executor.finish()
+        return state
+
+    def body() -> None:
+        run_body(program, state, arguments)
+        state.stream_executor.finish()
+
+    threading.Thread(target=body, name="sglrun-body", daemon=True).start()
+    return state
+
+
+def run_body(program: Program, state: ProgramState, arguments: Arguments) -> None:
+    """Call the author's function; what it raises becomes the state's failure."""
+    try:
+        given = (
+            program.arguments((), arguments)
+            if isinstance(arguments, Mapping)
+            else program.arguments(tuple(arguments), {})
+        )
+        state.ret_value = program.func(state, **{**given, **program.bound})
+    except (Exception, SystemExit) as exc:  # noqa: BLE001 - a row's failure is a result
+        where = raising_place(exc, str(program.path))
+        state.stream_executor.fail(Failure(cause=exc, where=where, in_body=True))
+
+
+def run_program_batch(
+    program: Program,
+    backend: Backend,
+    rows: Iterable[Arguments],
+    *,
+    sampling: SamplingParams | None = None,
+    num_threads: int | None = None,
+    ordered: bool = False,
+) -> Iterator[tuple[int, ProgramState]]:
+    """Run *program* over *rows*, yielding each row's number and finished state.
+
+    Rows are taken lazily; at most a window of them is held, and one slow row idles
+    nobody. A row that fails is a state with a ``failure``. Closing the generator takes
+    no more rows and waits for those that run.
+
+    Args:
+        program: what to run.
+        backend: the model side.
+        rows: the arguments of each run.
+        sampling: the run's parameters.
+        num_threads: rows run at the same time; ``auto_num_threads()`` if not given.
+        ordered: yield in the order of the rows, not as they finish.
+    """
+
+    def work(numbered: tuple[int, Arguments]) -> tuple[int, ProgramState]:
+        number, arguments = numbered
+        state = run_program(
+            program, arguments, backend=backend, sampling=sampling, inline=True
+        )
+        return number, state
+
+    yield from FanOut(
+        work,
+        enumerate(rows),
+        num_threads=num_threads or auto_num_threads(),
+        ordered=ordered,
+    )
