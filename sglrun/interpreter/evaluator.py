@@ -8,12 +8,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
-from sglrun.backends.base import Backend, OnText, Request, Sample, SelectRequest
-from sglrun.errors import ProgramError, ResponseError
-from sglrun.interpreter.text_stream import TextStreams
+from sglrun.backends.base import Backend, Request, Sample, SelectRequest
+from sglrun.errors import ResponseError
+from sglrun.interpreter.text_stream import TextStream, TextStreams
 from sglrun.lang import ir
 from sglrun.lang.choices import ChoiceScore, ChoicesDecision
 from sglrun.lang.prompt import Prompt
+from sglrun.lang.reasoning import ReasoningFormat, split_reasoning
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 
 Name = str | None
@@ -73,8 +74,6 @@ class Evaluator:
             case ir.VarScopeEnd(name=name):
                 text = self.prompt.text[self._scope_starts.pop(name) :]
                 return (self.assign(name, text),)
-            case ir.SeparateReasoning(name=name):
-                raise ProgramError(f"separate_reasoning of {name!r} is not available")
             case _:
                 self._advance(piece)
         return ()
@@ -104,35 +103,39 @@ class Evaluator:
 
     def _ask(self, piece: ir.Gen | ir.Select) -> tuple[object, ...]:
         if isinstance(piece, ir.Gen):
-            return (self._generate(piece),)
+            return self._generate(piece)
         return self._select(piece)
 
-    def _generate(self, gen: ir.Gen) -> object:
+    def _generate(self, gen: ir.Gen) -> tuple[object, ...]:
         sampling = self._resolved(gen.sampling)
         request = Request(prompt=self.prompt, sampling=sampling)
-        on_text, streamed = self._listener(gen.name)
-        completion = self._backend.generate(request, on_text)
-        first = completion.samples[0]
-        rest = first.text[sum(map(len, streamed)) :]
-        self.prompt = self.prompt.with_text(first.text)
-        self._stream_text(rest)
-        values = [_value(gen, sample) for sample in completion.samples]
-        self.meta_info[gen.name] = _meta_info(completion.samples, sampling.n)
-        self.finish_reasons[gen.name] = first.finish_reason
-        return self.assign(gen.name, values if sampling.n > 1 else values[0])
+        listener = self._listener(gen)
+        completion = self._backend.generate(
+            request, None if listener is None else listener.hear
+        )
+        thoughts, answers = _split(gen, completion.samples)
+        self.prompt = self.prompt.with_text(answers[0])
+        if listener is not None:
+            listener.complete(answers[0])
+        values = [
+            _value(gen, answer, sample.finish_reason)
+            for answer, sample in zip(answers, completion.samples, strict=True)
+        ]
+        several = sampling.n > 1
+        meta = [dict(sample.meta_info) for sample in completion.samples]
+        self.meta_info[gen.name] = meta if several else meta[0]
+        self.finish_reasons[gen.name] = completion.samples[0].finish_reason
+        value = self.assign(gen.name, values if several else values[0])
+        if gen.name is None or gen.reasoning is None:
+            return (value,)
+        thought = thoughts if several else thoughts[0]
+        return value, self.assign(ir.reasoning_name(gen.name), thought)
 
-    def _listener(self, name: Name) -> tuple[OnText | None, list[str]]:
-        streamed: list[str] = []
+    def _listener(self, gen: ir.Gen) -> "_Listener | None":
         if self.streams is None:
-            return None, streamed
-        whole, own = self.streams.whole, self.streams.begin(name)
-
-        def on_text(text: str) -> None:
-            streamed.append(text)
-            whole.append(text)
-            own.append(text)
-
-        return on_text, streamed
+            return None
+        streams = (self.streams.whole, self.streams.begin(gen.name))
+        return _Listener(streams, gen.reasoning)
 
     def _select(self, select: ir.Select) -> tuple[object, ...]:
         selection = self._backend.select(
@@ -174,16 +177,50 @@ class Evaluator:
 _CONSTRAINED: Mapping[str, object] = {"choices_method": "constrained"}
 
 
-def _value(gen: ir.Gen, sample: Sample) -> object:
+class _Listener:
+    """Passes a generation on as it comes, its reasoning held back."""
+
+    def __init__(
+        self, streams: tuple[TextStream, ...], reasoning: ReasoningFormat | None
+    ) -> None:
+        self._streams = streams
+        self._reasoning = reasoning
+        self._heard = ""
+        self._passed = 0
+
+    def hear(self, text: str) -> None:
+        self._heard += text
+        answer = self._heard
+        if self._reasoning is not None:
+            _, answer = split_reasoning(answer, self._reasoning, complete=False)
+        self.complete(answer)
+
+    def complete(self, answer: str) -> None:
+        for stream in self._streams:
+            stream.append(answer[self._passed :])
+        self._passed = len(answer)
+
+
+def _split(gen: ir.Gen, samples: tuple[Sample, ...]) -> tuple[list[str], list[str]]:
+    pairs = [
+        ("", sample.text)
+        if gen.reasoning is None
+        else split_reasoning(sample.text, gen.reasoning)
+        for sample in samples
+    ]
+    return [thought for thought, _ in pairs], [answer for _, answer in pairs]
+
+
+def _value(gen: ir.Gen, text: str, finish_reason: str) -> object:
     parse = _parser(gen)
     if parse is None:
-        return sample.text
+        return text
     try:
-        return parse(sample.text)
+        return parse(text)
     except ValueError as exc:
         raise ResponseError(
             f"{gen.name!r} is not the value that was asked for: {exc} "
-            f"(finish reason {sample.finish_reason!r})"
+            f"(finish reason {finish_reason!r})"
         ) from exc
 
 
@@ -193,11 +230,6 @@ def _parser(gen: ir.Gen) -> Callable[[str], object] | None:
     if gen.dtype is not None:
         return gen.dtype.parse
     return json.loads if gen.sampling.json_schema is not None else None
-
-
-def _meta_info(samples: tuple[Sample, ...], n: int) -> object:
-    each = [dict(sample.meta_info) for sample in samples]
-    return each if n > 1 else each[0]
 
 
 def _select_meta(

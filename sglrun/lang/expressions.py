@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from sglrun.lang.ir import (
     flatten,
 )
 from sglrun.lang.prompt import ImageData
+from sglrun.lang.reasoning import reasoning_format
 from sglrun.lang.sampling import SamplingParams
 
 
@@ -235,6 +237,28 @@ def select(
     if not options:
         raise ValueError(f"select({name!r}) needs at least one choice")
     return Select(name=name, choices=options, method=method, temperature=temperature)
+
+
+def separate_reasoning(expr: object, model_type: str | None = None) -> ExprList:
+    """Return *expr* with the reasoning of its generations kept apart.
+
+    ``s[name]`` and the text hold the answer only; the reasoning is read as
+    ``s[f"{name}_reasoning_content"]``.
+
+    Raises:
+        ValueError: an unnamed generation, or a model type that is not known.
+    """
+    marks = reasoning_format(model_type)
+    pieces = flatten(as_expr(expr))
+    for piece in pieces:
+        if isinstance(piece, Gen | Select) and piece.name is None:
+            raise ValueError("separate_reasoning needs generations with a name")
+    return ExprList(
+        tuple(
+            replace(piece, reasoning=marks) if isinstance(piece, Gen) else piece
+            for piece in pieces
+        )
+    )
 
 
 def image(source: str | Path | bytes) -> Image:

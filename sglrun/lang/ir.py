@@ -16,6 +16,7 @@ from sglrun.lang.constraints import (
     Dtype,
 )
 from sglrun.lang.prompt import ImageData
+from sglrun.lang.reasoning import ReasoningFormat
 from sglrun.lang.sampling import SamplingParams
 
 __all__ = [
@@ -31,7 +32,6 @@ __all__ = [
     "RoleBegin",
     "RoleEnd",
     "Select",
-    "SeparateReasoning",
     "Text",
     "VarScopeBegin",
     "VarScopeEnd",
@@ -68,12 +68,14 @@ class Gen(_Addable):
         sampling: what this generation sets over the run's parameters.
         dtype: the type that the text is to spell.
         typed: store the value of ``dtype`` or of the JSON, not its text.
+        reasoning: keep what the model thought apart, in ``<name>_reasoning_content``.
     """
 
     name: str | None = None
     sampling: SamplingParams = field(default_factory=SamplingParams)
     dtype: Dtype | None = None
     typed: bool = False
+    reasoning: ReasoningFormat | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,14 +124,6 @@ class VarScopeEnd(_Addable):
 
 
 @dataclass(frozen=True, slots=True)
-class SeparateReasoning(_Addable):
-    """Split the generation ``name`` into its reasoning and its answer."""
-
-    name: str
-    model_type: str
-
-
-@dataclass(frozen=True, slots=True)
 class ExprList(_Addable):
     """Expressions in order; never lists inside."""
 
@@ -140,17 +134,7 @@ class ExprList(_Addable):
         return iter(self.pieces)
 
 
-Piece = (
-    Text
-    | Gen
-    | Select
-    | RoleBegin
-    | RoleEnd
-    | Image
-    | VarScopeBegin
-    | VarScopeEnd
-    | SeparateReasoning
-)
+Piece = Text | Gen | Select | RoleBegin | RoleEnd | Image | VarScopeBegin | VarScopeEnd
 Expr = Piece | ExprList
 
 
@@ -181,14 +165,14 @@ def flatten(expr: Expr) -> tuple[Piece, ...]:
 def defines(piece: Piece) -> tuple[str | None, ...]:
     """Return the variables that *piece* assigns."""
     match piece:
+        case Gen(name=str(name), reasoning=ReasoningFormat()):
+            return (name, reasoning_name(name))
         case Gen(name=name):
             return (name,)
         case Select(name=name):
             return () if name is None else (name,)
         case VarScopeEnd(name=name):
             return (name,)
-        case SeparateReasoning(name=name):
-            return (reasoning_name(name),)
         case Text() | RoleBegin() | RoleEnd() | Image() | VarScopeBegin():
             return ()
         case _:
