@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from sglrun.backends.base import Usage
-from sglrun.config import Prices, RunConfig, guess_backend, resolve_config
+from sglrun.config import RunConfig, guess_backend, resolve_config
+from sglrun.config.files import Prices
+from sglrun.config.settings import SAMPLING, SETTINGS, Setting
 from sglrun.errors import ConfigError
 from sglrun.lang.sampling import SamplingParams
-from sglrun.settings import SAMPLING, SETTINGS, Setting
 
 PROFILES = """\
 profiles:
@@ -199,6 +200,7 @@ def test_a_wrong_price_is_named(tmp_path: Path) -> None:
         ("top_p", "1.5", "--top-p: '1.5' is not a number from 0 to 1"),
         ("num_threads", "0", "--num-threads: '0' is not a whole number from 1 or auto"),
         ("order", "random", "--order: 'random' is not one of input, completion"),
+        ("backend", "opnai", "--backend: unknown backend 'opnai' (did you mean 'op"),
         ("headers", ["sk-secret"], "--header: what is given is not of the form"),
         ("api_key_env", "sk-secret", "--api-key-env: what is given is not the name"),
         ("api_key_env", "hf_Secret", "--api-key-env: the variable is not set"),

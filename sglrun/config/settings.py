@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from sglrun.kinds import (
+from sglrun.config.kinds import (
     HEADERS,
     PATH,
     SECONDS,

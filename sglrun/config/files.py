@@ -1,0 +1,147 @@
+"""The configuration files: YAML whose keys are all known.
+
+Values of settings are left as they are written; prices, which no setting has, are read.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sglrun.backends.base import Usage
+from sglrun.config.kinds import number
+from sglrun.config.settings import SECTIONS, SETTINGS, nearest
+from sglrun.errors import ConfigError
+
+IN_FILES = {name for name, setting in SETTINGS.items() if not setting.command_only}
+"""The settings that files and the environment may give."""
+
+_BACKEND = {setting.name for setting in SECTIONS["Backend"]}
+_LIMITS = {setting.name for setting in (*SECTIONS["Speed"], *SECTIONS["Safety"])}
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """What a million tokens cost, in any currency; cached ones as prompt if unsaid."""
+
+    prompt: float = 0.0
+    completion: float = 0.0
+    cached: float | None = None
+
+    def cost(self, usage: Usage) -> float:
+        """Return what *usage* cost."""
+        cached = self.prompt if self.cached is None else self.cached
+        read = usage.prompt_tokens - usage.cached_tokens
+        return (
+            read * self.prompt
+            + usage.cached_tokens * cached
+            + usage.completion_tokens * self.completion
+        ) / _MILLION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A backend that a file gives a name.
+
+    Attributes:
+        values: setting to value, as written.
+        prices: where the file says any.
+    """
+
+    values: Mapping[str, object]
+    prices: Prices | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigFile:
+    """What one file says.
+
+    Attributes:
+        shown: the file, as errors name it.
+        batch: setting to value, as written, for every run.
+        profiles: name to profile.
+    """
+
+    shown: str
+    batch: Mapping[str, object]
+    profiles: Mapping[str, Profile]
+
+
+def read_files(environment: Mapping[str, str], folder: Path) -> tuple[ConfigFile, ...]:
+    """Return the configuration files that exist, the strongest first.
+
+    Raises:
+        ConfigError: one cannot be read, is not YAML, or has a key that is unknown.
+    """
+    return tuple(
+        _file(_load(path, shown), shown)
+        for path, shown in _paths(environment, folder)
+        if path.exists()
+    )
+
+
+def _paths(environment: Mapping[str, str], folder: Path) -> Iterator[tuple[Path, str]]:
+    yield folder / "sglrun.yaml", "sglrun.yaml"
+    home = environment.get("HOME", "")
+    base = environment.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else "")
+    if base:
+        path = Path(base, "sglrun", "config.yaml")
+        yield path, str(path)
+
+
+def _load(path: Path, shown: str) -> object:
+    try:
+        return yaml.safe_load(path.read_text("utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{shown}: cannot be read: {exc}") from exc
+    except yaml.MarkedYAMLError as exc:
+        line = exc.problem_mark.line + 1 if exc.problem_mark else 1
+        raise ConfigError(f"{shown}:{line}: not YAML: {exc.problem}") from exc
+    except yaml.YAMLError as exc:
+        raise ConfigError(f"{shown}: not YAML: {exc}") from exc
+
+
+def _file(document: object, shown: str) -> ConfigFile:
+    top = _table(document, f"{shown}:", {"batch", "profiles"})
+    profiles = _table(top.get("profiles"), f"{shown}:profiles.", None)
+    return ConfigFile(
+        shown=shown,
+        batch=_table(top.get("batch"), f"{shown}:batch.", IN_FILES),
+        profiles={
+            name: _profile(profile, f"{shown}:profiles.{name}.")
+            for name, profile in profiles.items()
+        },
+    )
+
+
+def _profile(document: object, where: str) -> Profile:
+    told = _table(document, where, _BACKEND | {"limits", "prices"})
+    limits = _table(told.pop("limits", None), f"{where}limits.", _LIMITS)
+    known = {item.name for item in fields(Prices)}
+    prices = _table(told.pop("prices", None), f"{where}prices.", known)
+    given = {key: _price(item, f"{where}prices.{key}") for key, item in prices.items()}
+    return Profile(values={**told, **limits}, prices=Prices(**given) if given else None)
+
+
+def _table(value: object, where: str, known: set[str] | None) -> dict[str, Any]:
+    """Return *value* as a table; its keys must be among *known*, where it says any."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where.rstrip('.:')}: {value!r} is not a table of keys")
+    for key in value:
+        if known is not None and key not in known:
+            hint = nearest(str(key), known)
+            raise ConfigError(f"{where}{key}: no such key ({hint})")
+    return {str(key): item for key, item in value.items()}
+
+
+def _price(value: object, where: str) -> Any:
+    kind = number(0)
+    try:
+        return kind.parse(value)
+    except (TypeError, ValueError) as exc:
+        raise ConfigError(f"{where}: {value!r} is not {kind.expects}") from exc
