@@ -88,7 +88,8 @@ def json_schema_text(given: object) -> str:
     A class is a dataclass or anything with pydantic's ``model_json_schema``.
 
     Raises:
-        TypeError: *given* is none of these, or not the text of an object.
+        TypeError: *given* is none of these, or not the text of an object, or a field's
+            type has no schema.
         ValueError: a string that is not JSON.
     """
     if isinstance(given, str):
@@ -110,19 +111,23 @@ def _class_schema(given: object) -> object:
     if pydantic_schema is not None:
         return pydantic_schema()
     if isinstance(given, type) and dataclasses.is_dataclass(given):
-        return _dataclass_schema(given)
+        return _dataclass_schema(given, ())
     raise TypeError(
         "json_schema takes a dict, JSON text, a dataclass or a pydantic model, "
         f"not {given!r}"
     )
 
 
-def _dataclass_schema(cls: type) -> dict[str, object]:
+def _dataclass_schema(cls: type, around: tuple[type, ...]) -> dict[str, object]:
+    if cls in around:  # a schema without an end, for which no grammar is built
+        raise TypeError(f"no JSON schema is known for {cls!r}, which contains itself")
     hints = typing.get_type_hints(cls)
     names = [field.name for field in dataclasses.fields(cls)]
     return {
         "type": "object",
-        "properties": {name: _type_schema(hints[name]) for name in names},
+        "properties": {
+            name: _type_schema(hints[name], (*around, cls)) for name in names
+        },
         "required": names,
         "additionalProperties": False,
     }
@@ -137,18 +142,25 @@ _SIMPLE: Mapping[object, dict[str, object]] = {
 }
 
 
-def _type_schema(hint: object) -> dict[str, object]:
+def _type_schema(hint: object, around: tuple[type, ...]) -> dict[str, object]:
     if hint in _SIMPLE:
         return dict(_SIMPLE[hint])
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return _dataclass_schema(hint)
+        return _dataclass_schema(hint, around)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return {"enum": list(args)}
-    if origin in (list, tuple, set, frozenset) and args:
-        return {"type": "array", "items": _type_schema(args[0])}
+    if _is_array(origin, args):
+        return {"type": "array", "items": _type_schema(args[0], around)}
     if origin is dict and args:
-        return {"type": "object", "additionalProperties": _type_schema(args[1])}
+        values = _type_schema(args[1], around)
+        return {"type": "object", "additionalProperties": values}
     if origin in (typing.Union, types.UnionType):
-        return {"anyOf": [_type_schema(arg) for arg in args]}
+        return {"anyOf": [_type_schema(arg, around) for arg in args]}
     raise TypeError(f"no JSON schema is known for the type {hint!r}")
+
+
+def _is_array(origin: object, args: tuple[object, ...]) -> bool:
+    if origin is tuple:  # ``tuple[int, str]`` is no array of one kind
+        return args[1:] == (Ellipsis,)
+    return origin in (list, set, frozenset) and bool(args)

@@ -89,6 +89,8 @@ class SamplingParams:
             number = getattr(params, name)
             if number is not None and not low <= number <= high:
                 raise ValueError(f"{name} must be from {low} to {high}, not {number!r}")
+            if number == 0 and name in _NEVER_ZERO:
+                raise ValueError(f"{name} must not be {number!r}")
         return params
 
     def given(self) -> dict[str, Any]:
@@ -137,6 +139,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "presence_penalty": (-2, 2),
     "repetition_penalty": (0, 2),
 }
+_NEVER_ZERO = frozenset({"top_p", "top_k"})
 
 
 def _strings(name: str, value: object) -> tuple[str, ...]:
