@@ -5,6 +5,7 @@ chat and completions, with what vLLM and llama-server add.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -181,11 +182,12 @@ def _limits(payload: Json) -> Json:
     response_format = payload.get("response_format") or {}
     schema = response_format.get("json_schema", {}).get("schema")
     limit = payload.get("max_completion_tokens", payload.get("max_tokens", 16))
+    texts = re.findall(r'"((?:[^"\\]|\\.)*)"', payload.get("grammar", ""))
     return {
         "stop": payload.get("stop"),
         "max_new_tokens": limit,
         "regex": structured.get("regex") or payload.get("regex"),
-        "choice": structured.get("choice"),
+        "choice": structured.get("choice") or texts,
         "json_schema": json.dumps(schema) if schema is not None else None,
     }
 
@@ -198,7 +200,12 @@ def _chat(model: PretendModel, payload: Json) -> Json | Stream:
 
     def choice(index: int, text: str, reason: str | None) -> Json:
         message = {"role": "assistant", "content": repeated + text, "refusal": None}
-        return {"index": index, "message": message, "finish_reason": reason}
+        found: Json = {"index": index, "message": message, "finish_reason": reason}
+        if payload.get("logprobs"):
+            tokens = model.tokens(text)
+            content = [{"token": token, "logprob": -0.5} for token in tokens]
+            found["logprobs"] = {"content": content}
+        return found
 
     def delta(index: int, text: str, reason: str | None) -> Json:
         return {"index": index, "delta": {"content": text}, "finish_reason": reason}
@@ -218,6 +225,10 @@ def _completions(model: PretendModel, payload: Json) -> Json | Stream:
 
     def choice(index: int, text: str, reason: str | None) -> Json:
         found: Json = {"index": index, "text": text, "finish_reason": reason}
+        if payload.get("logprobs") and reason:
+            tokens = model.tokens(text)
+            scores = [-0.5] * len(tokens)
+            found["logprobs"] = {"tokens": tokens, "token_logprobs": scores}
         if payload.get("prompt_logprobs") is not None:
             prompt = prompts[index // payload.get("n", 1)]
             found |= _prompt_logprobs(model, prompt)

@@ -8,7 +8,7 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -182,7 +182,9 @@ class HttpClient:
         with self._answered("POST", path, b"", timeout_s) as (_, body):
             body.whole()
 
-    def stream_sse(self, path: str, payload: object) -> Iterator[Mapping[str, object]]:
+    def stream_sse(
+        self, path: str, payload: object
+    ) -> Generator[Mapping[str, object], None, None]:
         """Yield the events that answer *payload*; closing the iterator hangs up.
 
         Raises:

@@ -1,0 +1,204 @@
+"""The dialects of OpenAI's API: which field carries what on which server.
+
+Rule: a server's habits are data here, not branches elsewhere.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal, Self
+
+from sglrun.backends.base import Capabilities
+from sglrun.lang.sampling import SamplingParams
+
+Path = tuple[str, ...]
+"""Where a value stands in a payload: the keys from outside to inside."""
+
+_COMMON = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "n": "n",
+    "stop": "stop",
+    "frequency_penalty": "frequency_penalty",
+    "presence_penalty": "presence_penalty",
+    "seed": "seed",
+    "logit_bias": "logit_bias",
+}
+_ENGINE = {
+    **_COMMON,
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "repetition_penalty": "repetition_penalty",
+    "stop_token_ids": "stop_token_ids",
+    "min_new_tokens": "min_tokens",
+    "ignore_eos": "ignore_eos",
+}
+# Every dialect can carry these in some way of its own.
+_STRUCTURAL = frozenset(
+    {
+        "max_new_tokens",
+        "regex",
+        "json_schema",
+        "ebnf",
+        "return_logprob",
+        "top_logprobs_num",
+        "return_text_in_logprobs",
+        "extra",
+    }
+)
+# Engines take their defaults from the model's files; a program's are sent always.
+_ALWAYS = frozenset({"temperature", "top_p", "top_k", "min_p", "repetition_penalty"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """How one kind of server wants to be asked.
+
+    Attributes:
+        name: what ``doctor`` calls it.
+        fields: sampling field to its name on the wire; others cannot be carried.
+        always: sampling fields sent even where they have our default.
+        chat_limit: the field of the token limit in a chat.
+        regex: where a pattern goes; empty where none can be carried.
+        ebnf: where a grammar goes; empty where none can be carried.
+        choice: how one of several texts is enforced.
+        prefill: how text in the open assistant turn is continued, if at all:
+            ``continued`` by ``continue_final_message``, ``repeated`` where a last
+            assistant message is taken up and repeated in the answer.
+        prompt_logprobs: completions report the prompt's log-probabilities.
+        completion: prompts without roles.
+        prefix_cache: prompts that begin alike are not computed twice.
+        tokenize: the field of ``/tokenize`` that carries the text; empty without one.
+        completion_models: names of models that take prompts without roles where
+            others do not, as a pattern.
+        more: fields sent with every request.
+    """
+
+    name: str
+    fields: Mapping[str, str] = field(default_factory=lambda: _COMMON)
+    always: frozenset[str] = frozenset({"temperature", "top_p"})
+    chat_limit: str = "max_tokens"
+    regex: Path = ()
+    ebnf: Path = ()
+    choice: Literal["list", "regex", "grammar", "json"] = "json"
+    prefill: Literal["", "continued", "repeated"] = ""
+    prompt_logprobs: bool = False
+    completion: bool = True
+    completion_models: str = ""
+    prefix_cache: bool = False
+    tokenize: str = ""
+    more: Mapping[str, object] = field(default_factory=dict)
+
+    def of_model(self, model: str) -> Self:
+        """Return this dialect as *model* speaks it."""
+        if self.completion_models and re.search(self.completion_models, model):
+            return replace(self, completion=True)
+        return self
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What a program may use."""
+        carried = _STRUCTURAL | self.fields.keys()
+        every = {one.name for one in fields(SamplingParams)}
+        return Capabilities(
+            completion=self.completion,
+            prefill=bool(self.prefill),
+            regex=bool(self.regex),
+            json_schema=True,
+            ebnf=bool(self.ebnf),
+            choice_scores=self.prompt_logprobs,
+            select=True,
+            images=True,
+            prefix_cache=self.prefix_cache,
+            token_counts=bool(self.tokenize),
+            unsupported_sampling=frozenset(every - carried),
+        )
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    dialect.name: dialect
+    for dialect in (
+        # Reasoning models know only the new name of the limit; old ones know both.
+        Dialect(
+            name="openai",
+            chat_limit="max_completion_tokens",
+            completion=False,
+            completion_models=r"-instruct\b|davinci-002|babbage-002",
+        ),
+        Dialect(
+            name="vllm",
+            fields=_ENGINE,
+            always=_ALWAYS,
+            regex=("structured_outputs", "regex"),
+            ebnf=("structured_outputs", "grammar"),
+            choice="list",
+            prefill="continued",
+            prompt_logprobs=True,
+            prefix_cache=True,
+            tokenize="prompt",
+        ),
+        Dialect(
+            name="sglang",
+            fields={**_ENGINE, "stop_regex": "stop_regex"},
+            always=_ALWAYS,
+            regex=("regex",),
+            ebnf=("ebnf",),
+            choice="regex",
+            prefill="continued",
+            prefix_cache=True,
+            tokenize="prompt",
+        ),
+        Dialect(
+            name="llama-server",
+            fields={
+                **_COMMON,
+                "top_k": "top_k",
+                "min_p": "min_p",
+                "repetition_penalty": "repeat_penalty",
+                "ignore_eos": "ignore_eos",
+            },
+            always=_ALWAYS,
+            ebnf=("grammar",),
+            choice="grammar",
+            prefill="repeated",
+            prefix_cache=True,
+            tokenize="content",
+            # Penalties look back over the whole text, as they do elsewhere, and not
+            # over its last 64 tokens.
+            more={"cache_prompt": True, "repeat_last_n": -1},
+        ),
+        Dialect(
+            name="ollama",
+            fields={key: name for key, name in _COMMON.items() if key != "logit_bias"},
+        ),
+        Dialect(name="generic"),
+    )
+}
+
+# Who owns the models that ``/v1/models`` lists.
+OWNERS: Mapping[str, str] = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "llamacpp": "llama-server",
+    "library": "ollama",
+}
+
+# The host's name or its end decides before the server is asked.
+HOSTS: Mapping[str, str] = {
+    "api.openai.com": "openai",
+    ".openai.azure.com": "openai",
+    "api.groq.com": "generic",
+    "api.mistral.ai": "generic",
+    "api.deepseek.com": "generic",
+    "openrouter.ai": "generic",
+    "api.together.xyz": "generic",
+}
+
+# Addresses of a server's own that tell what it is, with a key that they answer.
+PROBES: tuple[tuple[str, str, str], ...] = (
+    ("/model_info", "model_path", "sglang"),
+    ("/get_model_info", "model_path", "sglang"),
+    ("/props", "default_generation_settings", "llama-server"),
+    ("/api/version", "version", "ollama"),
+    ("/version", "version", "vllm"),
+)

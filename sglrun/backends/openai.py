@@ -1,0 +1,210 @@
+"""The backend for servers that speak OpenAI's shape: chat and completions.
+
+What differs among servers stands in ``dialects``.
+"""
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
+from typing import Self
+
+from sglrun.backends import openai_choice
+from sglrun.backends.base import (
+    Backend,
+    BackendOptions,
+    Completion,
+    OnText,
+    Request,
+    Selection,
+    SelectRequest,
+    Usage,
+    named_template,
+)
+from sglrun.backends.detection import detect, split_prefix, the_model
+from sglrun.backends.dialects import Dialect
+from sglrun.backends.http import HttpClient, Timeouts
+from sglrun.backends.openai_payload import endpoint, payload, prefill, stream_fields
+from sglrun.backends.openai_reply import assemble, parse_completion, parse_usage
+from sglrun.backends.reply import a_list, an_object
+from sglrun.errors import ConfigError, UnsupportedFeatureError
+from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate
+from sglrun.lang.prompt import Prompt
+from sglrun.lang.sampling import DEFAULTS
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+_ONE_TOKEN = replace(DEFAULTS, max_new_tokens=0, temperature=0.0)
+
+
+class OpenAIBackend(Backend):
+    """A model behind ``/chat/completions`` and ``/completions``.
+
+    Roles go to the chat endpoint, prompts without roles to the other. Text that stands
+    in the assistant turn before a generation is continued where the server can.
+
+    Attributes:
+        dialect: how the server wants to be asked.
+    """
+
+    kind = "openai"
+
+    def __init__(
+        self,
+        http: HttpClient,
+        *,
+        model: str,
+        dialect: Dialect,
+        prefix: str = "/v1",
+        chat_template: ChatTemplate = DEFAULT_TEMPLATE,
+    ) -> None:
+        """Take what ``create`` found out.
+
+        Args:
+            http: the server's own address; closed with the backend.
+            model: the model that answers.
+            dialect: how the server wants to be asked.
+            prefix: what stands between the address and ``/chat/completions``.
+            chat_template: how roles are written in a program's text; the server
+                writes them in its own way.
+        """
+        self.model = model
+        self.dialect = dialect.of_model(model)
+        self.capabilities = self.dialect.capabilities
+        self.chat_template = chat_template
+        self._http = http
+        self._prefix = prefix
+
+    def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Return the completion of *request*."""
+        asked = payload(self.dialect, self.model, request)
+        path = self._prefix + endpoint(request.prompt)
+        repeated = self._repeated(request.prompt)
+        if on_text is None or request.sampling.max_new_tokens == 0:
+            reply = self._http.post_json(path, asked)
+            return parse_completion(reply, request, repeated=repeated)
+        with closing(self._http.stream_sse(path, {**asked, **stream_fields()})) as sse:
+            whole = assemble(sse, request, on_text, repeated=repeated)
+        return parse_completion(whole, request, repeated=repeated)
+
+    def select(self, request: SelectRequest) -> Selection:
+        """Return scores where the server has them, else the option that it wrote.
+
+        Raises:
+            BackendError: no usable answer came, or it cannot be done.
+        """
+        if openai_choice.is_scored(self.dialect, request):
+            return self._scored(request)
+        if request.unconditional:
+            raise UnsupportedFeatureError(
+                f"an OpenAI-shaped server of the kind {self.dialect.name!r} has no "
+                "log-probabilities of options; use token_length_normalized"
+            )
+        asked = openai_choice.constrained(self.dialect, self.model, request)
+        reply = self._http.post_json(self._prefix + endpoint(request.prompt), asked)
+        plain = Request(prompt=request.prompt, sampling=DEFAULTS)
+        repeated = self._repeated(request.prompt)
+        completion = parse_completion(reply, plain, repeated=repeated)
+        text = completion.samples[0].text
+        chosen = openai_choice.parse_chosen(self.dialect, text, request.choices)
+        return Selection(chosen=chosen, usage=completion.usage)
+
+    def cache_prefix(self, prompt: Prompt) -> Usage:
+        """Have the server read *prompt*; it generates one token that is dropped."""
+        if not self.dialect.prefix_cache:
+            return super().cache_prefix(prompt)
+        if not prompt.is_chat:
+            return self.generate(Request(prompt=prompt, sampling=_ONE_TOKEN)).usage
+        opened = prompt.open_message
+        messages = [*prompt.messages, *([opened] if opened else [])]
+        asked = {
+            "model": self.model,
+            "messages": [message.as_openai() for message in messages],
+            "max_tokens": 1,
+        }
+        reply = self._http.post_json(f"{self._prefix}/chat/completions", asked)
+        return parse_usage(an_object(reply, "the reply"))
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of *text*; asks the server where it can tell."""
+        if not self.dialect.tokenize:
+            return super().count_tokens(text)
+        asked = {"model": self.model, self.dialect.tokenize: text}
+        reply = an_object(self._http.post_json("/tokenize", asked), "the reply")
+        return len(a_list(reply.get("tokens"), "tokens"))
+
+    def get_server_info(self) -> Mapping[str, object]:
+        """Return the address, the kind of server and its models."""
+        server = detect(self._http, (self._prefix,))
+        return {
+            "url": self._http.base_url + self._prefix,
+            "kind": server.dialect.name,
+            "models": list(server.models),
+        }
+
+    def close(self) -> None:
+        """Close the connections; safe to call twice."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        """Return the backend itself."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close."""
+        self.close()
+
+    def _repeated(self, prompt: Prompt) -> str:
+        return prefill(prompt) if self.dialect.prefill == "repeated" else ""
+
+    def _scored(self, request: SelectRequest) -> Selection:
+        path = f"{self._prefix}/completions"
+        prompts = openai_choice.scored_prompts(request)
+        asked = openai_choice.scoring_payload(self.model, prompts)
+        reply = an_object(self._http.post_json(path, asked), "the reply")
+        scores = openai_choice.parse_scores(reply, request)
+        usage = parse_usage(reply)
+        if request.unconditional:
+            ids = [[token.token_id for token in score.tokens] for score in scores]
+            asked = openai_choice.scoring_payload(self.model, ids)
+            reply = an_object(self._http.post_json(path, asked), "the reply")
+            scores = openai_choice.with_unconditional(scores, reply)
+            usage += parse_usage(reply)
+        return Selection(scores=scores, usage=usage)
+
+
+def create(options: BackendOptions) -> OpenAIBackend:
+    """Return the backend at ``options.url``, or OpenAI's own; asks what answers there.
+
+    Raises:
+        ConfigError: no key for OpenAI, an unknown template, or a model must be named.
+        BackendError: nothing answers, or the key is refused.
+    """
+    url = options.url or OPENAI_URL
+    if options.url is None and options.api_key is None:
+        raise ConfigError(
+            "OpenAI wants a key: set OPENAI_API_KEY (or name another variable with "
+            "--api-key-env), or name your own server with --url"
+        )
+    template = DEFAULT_TEMPLATE
+    if options.chat_template is not None:
+        template = named_template(options.chat_template)
+    address, prefixes = split_prefix(url)
+    http = HttpClient(
+        address,
+        api_key=options.api_key,
+        headers=options.headers,
+        timeouts=Timeouts(total_s=options.timeout_s),
+    )
+    try:
+        server = detect(http, prefixes)
+        model = the_model(server, options.model, url)
+    except BaseException:
+        http.close()
+        raise
+    return OpenAIBackend(
+        http,
+        model=model,
+        dialect=server.dialect,
+        prefix=server.prefix,
+        chat_template=template,
+    )

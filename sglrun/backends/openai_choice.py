@@ -1,0 +1,188 @@
+"""A choice among options in OpenAI's shape: by scores, or by enforcing one of them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sglrun.backends.alignment import own_start
+from sglrun.backends.base import Request, SelectRequest
+from sglrun.backends.dialects import Dialect
+from sglrun.backends.openai_payload import (
+    Payload,
+    payload,
+    put,
+    refuse,
+    response_format,
+)
+from sglrun.backends.reply import (
+    a_list,
+    a_logprob,
+    an_object,
+    an_optional_object,
+    objects,
+)
+from sglrun.errors import ResponseError
+from sglrun.lang.choices import ChoiceScore, TokenLogprob
+from sglrun.lang.constraints import choices_regex
+from sglrun.lang.sampling import DEFAULTS
+
+_ENUM = "choice"
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def is_scored(dialect: Dialect, request: SelectRequest) -> bool:
+    """Tell whether *request* is decided by log-probabilities."""
+    return dialect.prompt_logprobs and not request.prompt.is_chat
+
+
+def scoring_payload(model: str, prompts: Sequence[object]) -> Payload:
+    """Return what asks for the log-probabilities of *prompts*, texts or token ids."""
+    return {
+        "model": model,
+        "prompt": list(prompts),
+        "max_tokens": 1,
+        "temperature": 0,
+        "prompt_logprobs": 0,
+        "return_token_ids": True,
+    }
+
+
+def scored_prompts(request: SelectRequest) -> list[str]:
+    """Return the prompts to be scored: the prompt itself first, if it has a text."""
+    text = request.prompt.text
+    alone = [text] if text else []
+    return [*alone, *(text + choice for choice in request.choices)]
+
+
+def parse_scores(reply: object, request: SelectRequest) -> tuple[ChoiceScore, ...]:
+    """Return the scores in the reply to ``scored_prompts``.
+
+    Raises:
+        ResponseError: it is not what the protocol says.
+        BadRequestError: an option has no token of its own.
+    """
+    listed = _listed(reply, len(scored_prompts(request)))
+    prompt_ids = _ids(listed[0]) if request.prompt.text else ()
+    return tuple(
+        _score(choice, prompt_ids, of_choice)
+        for choice, of_choice in zip(
+            request.choices, listed[-len(request.choices) :], strict=True
+        )
+    )
+
+
+def with_unconditional(
+    scores: Sequence[ChoiceScore], reply: object
+) -> tuple[ChoiceScore, ...]:
+    """Return *scores* with what *reply* says of the same tokens without the prompt."""
+    listed = _listed(reply, len(scores))
+    return tuple(
+        replace(score, unconditional=tuple(t.logprob for t in _tokens(one, 0)))
+        for score, one in zip(scores, listed, strict=True)
+    )
+
+
+def _listed(reply: object, count: int) -> Sequence[Mapping[str, object]]:
+    choices = objects(an_object(reply, "the reply").get("choices"), "choices")
+    if len(choices) != count:
+        raise ResponseError(f"the server scored {len(choices)} of {count} prompts")
+    return choices
+
+
+def _ids(choice: Mapping[str, object]) -> tuple[int, ...]:
+    ids = a_list(choice.get("prompt_token_ids"), "prompt_token_ids")
+    return tuple(one for one in ids if isinstance(one, int))
+
+
+def _score(
+    choice: str, prompt_ids: Sequence[int], reply: Mapping[str, object]
+) -> ChoiceScore:
+    start = own_start(prompt_ids, _ids(reply), choice)
+    return ChoiceScore(choice=choice, tokens=_tokens(reply, start))
+
+
+def _tokens(choice: Mapping[str, object], start: int) -> tuple[TokenLogprob, ...]:
+    ids = _ids(choice)
+    entries = a_list(choice.get("prompt_logprobs"), "prompt_logprobs")
+    if len(entries) != len(ids):
+        raise ResponseError(f"{len(entries)} log-probabilities for {len(ids)} tokens")
+    return tuple(
+        _token(entry, token_id)
+        for entry, token_id in zip(entries[start:], ids[start:], strict=True)
+    )
+
+
+def _token(entry: object, token_id: int) -> TokenLogprob:
+    found = an_optional_object(an_optional_object(entry).get(str(token_id)))
+    if entry is not None and "logprob" not in found:
+        raise ResponseError(f"token {token_id} has no log-probability in {entry!r}")
+    text = str(found.get("decoded_token") or "")
+    return TokenLogprob(a_logprob(found.get("logprob")), token_id, text)
+
+
+def constrained(dialect: Dialect, model: str, request: SelectRequest) -> Payload:
+    """Return what has the server write one of the options and nothing else.
+
+    Raises:
+        UnsupportedFeatureError: the dialect has no way to enforce it.
+    """
+    longest = max(len(choice.encode("utf-8", "replace")) for choice in request.choices)
+    # A token has at least a byte; the rest is for the end, and for JSON's markup.
+    sampling = replace(DEFAULTS, temperature=0.0, max_new_tokens=longest + 32)
+    written = payload(dialect, model, Request(prompt=request.prompt, sampling=sampling))
+    match dialect.choice:
+        case "list":
+            put(written, ("structured_outputs", "choice"), list(request.choices))
+        case "regex":
+            put(written, dialect.regex, choices_regex(request.choices))
+        case "grammar":
+            put(written, dialect.ebnf, choices_grammar(request.choices))
+        case "json":
+            if not request.prompt.is_chat:
+                refuse(dialect, "select in a prompt without roles")
+            put(written, ("response_format",), response_format(_enum(request.choices)))
+    return written
+
+
+def parse_chosen(dialect: Dialect, text: str, choices: Sequence[str]) -> str:
+    """Return the option that the server wrote.
+
+    Raises:
+        ResponseError: it wrote something else.
+    """
+    chosen = _from_json(text) if dialect.choice == "json" else text
+    if chosen in choices:
+        return chosen
+    error = ResponseError(
+        f"the server was to write one of {list(choices)!r} and wrote {text[:200]!r}; "
+        "it ignores the constraint"
+    )
+    error.retryable = False
+    raise error
+
+
+def choices_grammar(choices: Sequence[str]) -> str:
+    """Return a grammar in GBNF that has exactly *choices* as its texts."""
+    return "root ::= " + " | ".join(f'"{_escaped(choice)}"' for choice in choices)
+
+
+def _escaped(text: str) -> str:
+    return "".join(
+        _ESCAPES.get(c) or (c if c.isprintable() else f"\\U{ord(c):08X}") for c in text
+    )
+
+
+def _enum(choices: Sequence[str]) -> object:
+    return {
+        "type": "object",
+        "properties": {_ENUM: {"type": "string", "enum": list(choices)}},
+        "required": [_ENUM],
+        "additionalProperties": False,
+    }
+
+
+def _from_json(text: str) -> str:
+    try:
+        return str(an_optional_object(json.loads(text)).get(_ENUM))
+    except ValueError:
+        return ""

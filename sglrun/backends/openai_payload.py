@@ -1,0 +1,158 @@
+"""Payloads in OpenAI's shape: a request, as a dialect wants it written."""
+
+import json
+from collections.abc import Mapping
+from typing import NoReturn
+
+from sglrun.backends.base import Request
+from sglrun.backends.dialects import Dialect, Path
+from sglrun.errors import UnsupportedFeatureError
+from sglrun.lang.prompt import Message, Prompt
+from sglrun.lang.sampling import DEFAULTS, SamplingParams
+
+Payload = dict[str, object]
+
+_SHOWN = 60
+
+
+def endpoint(prompt: Prompt) -> str:
+    """Return the path that *prompt* goes to."""
+    return "/chat/completions" if prompt.is_chat else "/completions"
+
+
+def payload(dialect: Dialect, model: str, request: Request) -> Payload:
+    """Return what is posted for *request*.
+
+    Raises:
+        UnsupportedFeatureError: the dialect cannot carry a part of it.
+    """
+    sampling = request.sampling
+    written: Payload = {
+        "model": model,
+        **prompt_fields(dialect, request.prompt),
+        **_limit(dialect, request),
+        **_sampling(dialect, sampling),
+        **_logprobs(request),
+        **dialect.more,
+    }
+    if sampling.json_schema is not None:
+        schema = json.loads(sampling.json_schema)
+        put(written, ("response_format",), response_format(schema))
+    if sampling.regex is not None:
+        put(written, dialect.regex or refuse(dialect, "regex"), sampling.regex)
+    if sampling.ebnf is not None:
+        put(written, dialect.ebnf or refuse(dialect, "ebnf"), sampling.ebnf)
+    return {**written, **(sampling.extra or {})}
+
+
+def prompt_fields(dialect: Dialect, prompt: Prompt) -> Payload:
+    """Return the fields of *prompt*.
+
+    Raises:
+        UnsupportedFeatureError: the dialect cannot carry a part of it.
+    """
+    if prompt.is_chat:
+        return _chat(dialect, prompt)
+    if not dialect.completion:
+        refuse(dialect, "a prompt without roles (use user() and assistant())")
+    if prompt.images:
+        refuse(dialect, "an image outside user() and assistant()")
+    return {"prompt": prompt.text}
+
+
+def prefill(prompt: Prompt) -> str:
+    """Return the text of the open assistant turn, which a generation continues."""
+    return prompt.open_message.text if prompt.open_message else ""
+
+
+def response_format(schema: object) -> Payload:
+    """Return the field that holds a generation to *schema*."""
+    named = {"name": "answer", "schema": schema, "strict": True}
+    return {"type": "json_schema", "json_schema": named}
+
+
+def put(written: Payload, path: Path, value: object) -> None:
+    """Write *value* at *path*, making the objects on the way."""
+    *outside, last = path
+    at = written
+    for key in outside:
+        inside = at.setdefault(key, {})
+        if not isinstance(inside, dict):
+            raise TypeError(f"{key!r} holds {inside!r} already")
+        at = inside
+    at[last] = value
+
+
+def refuse(dialect: Dialect, feature: str) -> NoReturn:
+    """Refuse *feature* by name.
+
+    Raises:
+        UnsupportedFeatureError: always.
+    """
+    raise UnsupportedFeatureError(
+        f"an OpenAI-shaped server of the kind {dialect.name!r} cannot carry {feature}; "
+        "use another backend, or leave it out"
+    )
+
+
+def _chat(dialect: Dialect, prompt: Prompt) -> Payload:
+    if prompt.loose_text.strip():
+        text = prompt.loose_text.strip()[:_SHOWN]
+        refuse(dialect, f"text outside user() and assistant(): {text!r}")
+    if prompt.role != "assistant":
+        where = f"inside {prompt.role}()" if prompt.role else "outside assistant()"
+        refuse(dialect, f"a generation {where} in a chat")
+    messages = [message.as_openai() for message in prompt.messages]
+    opened = prompt.open_message
+    if opened is None or not opened.parts:
+        return {"messages": messages}
+    return {
+        "messages": [*messages, opened.as_openai()],
+        **_continued(dialect, opened),
+    }
+
+
+def _continued(dialect: Dialect, opened: Message) -> Payload:
+    match dialect.prefill:
+        case "continued":
+            return {"continue_final_message": True, "add_generation_prompt": False}
+        case "repeated":
+            return {}
+        case _:
+            text = opened.text[:_SHOWN]
+            refuse(dialect, f"text before a generation inside assistant(): {text!r}")
+
+
+def _limit(dialect: Dialect, request: Request) -> Payload:
+    name = dialect.chat_limit if request.prompt.is_chat else "max_tokens"
+    # A server that only reads the prompt is not common: one token is asked for, and
+    # dropped.
+    return {name: max(request.sampling.max_new_tokens, 1)}
+
+
+def _sampling(dialect: Dialect, sampling: SamplingParams) -> Payload:
+    asked = sampling.given()
+    usual = DEFAULTS.given()
+    written: Payload = {}
+    for name, wire_name in dialect.fields.items():
+        if name in asked and (name in dialect.always or asked[name] != usual.get(name)):
+            written[wire_name] = asked[name]
+    for name in sorted(dialect.capabilities.unsupported_sampling & asked.keys()):
+        if asked[name] != usual.get(name):
+            refuse(dialect, f"{name}={asked[name]!r}")
+    return written
+
+
+def _logprobs(request: Request) -> Payload:
+    if not request.sampling.return_logprob:
+        return {}
+    wanted = request.sampling.top_logprobs_num or 0
+    if not request.prompt.is_chat:
+        # llama-server reads 0 as none at all.
+        return {"logprobs": max(wanted, 1)}
+    return {"logprobs": True, **({"top_logprobs": wanted} if wanted else {})}
+
+
+def stream_fields() -> Mapping[str, object]:
+    """Return the fields that ask for a stream whose last event tells the usage."""
+    return {"stream": True, "stream_options": {"include_usage": True}}

@@ -1,0 +1,296 @@
+"""The backend for SGLang's native server: ``/generate``."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Self
+
+from sglrun.backends import sglang_choice as choice
+from sglrun.backends.base import (
+    Backend,
+    BackendOptions,
+    Capabilities,
+    Completion,
+    OnText,
+    Request,
+    Selection,
+    SelectRequest,
+    Usage,
+    named_template,
+)
+from sglrun.backends.http import HttpClient, Timeouts
+from sglrun.backends.reply import a_count, a_list, an_object, an_optional_object
+from sglrun.backends.sglang_wire import (
+    Object,
+    Payload,
+    assemble,
+    parse_answers,
+    parse_completion,
+    parse_usage,
+    payload,
+    prefill_payload,
+    prompt_fields,
+)
+from sglrun.errors import (
+    BackendError,
+    BadRequestError,
+    ConfigError,
+    ModelNotFoundError,
+    ResponseError,
+)
+from sglrun.lang.chat_template import ChatTemplate, get_chat_template_by_model_path
+from sglrun.lang.prompt import Prompt
+
+_ASK_S = 15.0
+_UNPROCESSABLE = 422
+_NOT_FOUND = 404
+# Found by comparing with the server behind it: sglang-router 0.3.2 drops these.
+_LOST_BY_ROUTER = frozenset({"stop_regex", "logit_bias"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """What a server told about itself when the backend was made.
+
+    Attributes:
+        model: the name that it serves its model under.
+        model_path: the model's path, by which its chat template is known.
+        images: whether the model sees images.
+        prefix_cache: whether prompts that begin alike are not computed twice.
+        is_router: whether it is a router in front of servers.
+        has_tokenizer: whether it counts tokens.
+    """
+
+    model: str
+    model_path: str
+    images: bool = True
+    prefix_cache: bool = True
+    is_router: bool = False
+    has_tokenizer: bool = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What a program may use."""
+        return Capabilities(
+            ebnf=True,
+            images=self.images,
+            prefix_cache=self.prefix_cache,
+            token_counts=self.has_tokenizer,
+            unsupported_sampling=_LOST_BY_ROUTER if self.is_router else frozenset(),
+        )
+
+
+class SGLangBackend(Backend):
+    """A model behind ``/generate``; prompts go as text, in the model's own markup.
+
+    Attributes:
+        facts: what the server told about itself.
+    """
+
+    kind = "sglang"
+
+    def __init__(
+        self, http: HttpClient, *, facts: ServerFacts, chat_template: ChatTemplate
+    ) -> None:
+        """Take what ``create`` found out; *http* is closed with the backend."""
+        self.facts = facts
+        self.model = facts.model
+        self.chat_template = chat_template
+        self.capabilities = facts.capabilities
+        self._http = http
+        # Written by any thread, and only ever to False.
+        self._takes_lists = not facts.is_router
+
+    def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Return the completion of *request*."""
+        asked = payload(request)
+        if on_text is None:
+            return parse_completion(self._http.post_json("/generate", asked), request)
+        events = self._http.stream_sse("/generate", {**asked, "stream": True})
+        with closing(events):
+            answers = assemble(events, request, on_text)
+        return parse_completion(list(answers), request)
+
+    def select(self, request: SelectRequest) -> Selection:
+        """Return the scores of the options; the prompt is read once before them."""
+        usage = Usage()
+        start = 0
+        if request.prompt.text:
+            usage = self.cache_prefix(request.prompt)
+            start = choice.first_start(usage.prompt_tokens)
+        prompt, options, cost = self._scored(request, start)
+        usage += cost
+        if start > 0 and choice.needs_all(prompt, options):
+            prompt, options, cost = self._scored(request, 0)
+            usage += cost
+        scores = choice.scores(request.choices, prompt, options)
+        if request.unconditional:
+            ids = [[token.token_id for token in score.tokens] for score in scores]
+            fields = {"input_ids": ids, **choice.scoring_fields(0)}
+            reply = self._http.post_json("/generate", fields)
+            answers = parse_answers(reply, len(ids))
+            scores = choice.with_unconditional(scores, answers)
+            usage += parse_usage(answers, prompts=len(answers))
+        return Selection(scores=scores, usage=usage)
+
+    def cache_prefix(self, prompt: Prompt) -> Usage:
+        """Have the server read *prompt*; nothing is generated."""
+        reply = self._http.post_json("/generate", prefill_payload(prompt))
+        return parse_usage(parse_answers(reply, 1))
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of *text*; an estimate on old servers."""
+        if not self.facts.has_tokenizer:
+            return super().count_tokens(text)
+        return _count_tokens(self._http, self.model, text)
+
+    def flush_cache(self) -> bool:
+        """Forget cached prefixes; a server that is generating refuses."""
+        try:
+            self._http.post("/flush_cache")
+        except BadRequestError:
+            return False
+        return True
+
+    def get_server_info(self) -> Mapping[str, object]:
+        """Return the server's configuration as it tells it."""
+        return _first(self._http, "/server_info", "/get_server_info")
+
+    def close(self) -> None:
+        """Close the connections; safe to call twice."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        """Return the backend itself."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close."""
+        self.close()
+
+    def _scored(
+        self, request: SelectRequest, start: int
+    ) -> tuple[choice.Scored, Sequence[choice.Scored], Usage]:
+        text = request.prompt.text
+        texts = [*([text] if text else []), *(text + c for c in request.choices)]
+        answers = self._answers(request.prompt, texts, choice.scoring_fields(start))
+        scored = [choice.parse_scored(answer) for answer in answers]
+        options = scored[-len(request.choices) :]
+        prompt = scored[0] if text else choice.Scored(start=0, tokens=())
+        return prompt, options, parse_usage(answers, prompts=len(answers))
+
+    def _answers(
+        self, prompt: Prompt, texts: Sequence[str], fields: Payload
+    ) -> Sequence[Object]:
+        if self._takes_lists and not prompt.images:
+            try:
+                asked = {"text": list(texts), **fields}
+                reply = self._http.post_json("/generate", asked)
+            except BadRequestError as exc:
+                if exc.http_status != _UNPROCESSABLE:
+                    raise
+                # A router in front of the server takes one text at a time.
+                self._takes_lists = False
+            else:
+                return parse_answers(reply, len(texts))
+        one_by_one = [
+            self._http.post_json(
+                "/generate", {**prompt_fields(prompt), **fields, "text": text}
+            )
+            for text in texts
+        ]
+        return [parse_answers(reply, 1)[0] for reply in one_by_one]
+
+
+def create(options: BackendOptions) -> SGLangBackend:
+    """Return the backend at ``options.url``; asks which model answers there.
+
+    Raises:
+        ConfigError: no URL, or an unknown template.
+        BackendError: nothing answers, it is not SGLang, or it serves another model.
+
+    Warns:
+        UserWarning: no chat template is known for the model, and none is named.
+    """
+    if options.url is None:
+        raise ConfigError("name the server with --url, as in http://127.0.0.1:30000")
+    template = None
+    if options.chat_template is not None:
+        template = named_template(options.chat_template)
+    http = HttpClient(
+        options.url,
+        api_key=options.api_key,
+        headers=options.headers,
+        timeouts=Timeouts(total_s=options.timeout_s),
+    )
+    try:
+        facts = read_facts(http)
+        if options.model not in (None, facts.model, facts.model_path):
+            raise ModelNotFoundError(
+                f"{http.base_url} serves {facts.model!r}, not {options.model!r}; leave "
+                "--model out, or name another server"
+            )
+        template = template or get_chat_template_by_model_path(facts.model_path)
+    except BaseException:
+        http.close()
+        raise
+    return SGLangBackend(http, facts=facts, chat_template=template)
+
+
+def read_facts(http: HttpClient) -> ServerFacts:
+    """Ask a server what it is; waits.
+
+    Raises:
+        BackendError: nothing answers, or it is not SGLang.
+    """
+    info = _first(http, "/model_info", "/get_model_info")
+    path = info.get("model_path")
+    if not isinstance(path, str):
+        raise ResponseError(f"{http.base_url} is no SGLang server: it names no model")
+    model = str(info.get("served_model_name") or path)
+    cache = an_optional_object(info.get("cache"))
+    return ServerFacts(
+        model=model,
+        model_path=path,
+        images=info.get("has_image_understanding") is not False,
+        prefix_cache=cache.get("radix_cache_disabled") is not True,
+        is_router=_is_router(http),
+        has_tokenizer=_has_tokenizer(http, model),
+    )
+
+
+def _first(http: HttpClient, path: str, older_path: str) -> Object:
+    try:
+        return an_object(http.get_json(path, timeout_s=_ASK_S), path)
+    except BackendError as exc:
+        if exc.http_status != _NOT_FOUND:
+            raise
+    try:
+        return an_object(http.get_json(older_path, timeout_s=_ASK_S), older_path)
+    except BadRequestError as exc:
+        raise BadRequestError(
+            f"{http.base_url} is no SGLang server: it has neither {path} nor "
+            f"{older_path}; for other servers use --backend openai",
+            http_status=exc.http_status,
+        ) from exc
+
+
+def _is_router(http: HttpClient) -> bool:
+    try:
+        reply = http.get_json("/get_server_info", timeout_s=_ASK_S)
+    except BackendError:
+        return False
+    return "router_manager" in an_optional_object(reply)
+
+
+def _has_tokenizer(http: HttpClient, model: str) -> bool:
+    try:
+        return _count_tokens(http, model, "a b") > 0
+    except BackendError:
+        return False
+
+
+def _count_tokens(http: HttpClient, model: str, text: str) -> int:
+    asked = {"model": model, "prompt": text}
+    reply = an_object(http.post_json("/tokenize", asked), "the reply")
+    return a_count(reply.get("count")) or len(a_list(reply.get("tokens"), "tokens"))
