@@ -223,8 +223,11 @@ def select(
         choices_method: one of the three methods, or its name.
 
     Raises:
+        TypeError: one string in the place of several.
         ValueError: no choices, or a method that does not exist.
     """
+    if isinstance(choices, str):
+        raise TypeError(f"choices takes several strings, such as [{choices!r}]")
     if isinstance(choices_method, str) and choices_method not in CHOICES_METHODS:
         known = ", ".join(CHOICES_METHODS)
         raise ValueError(f"unknown choices method {choices_method!r} (one of: {known})")
