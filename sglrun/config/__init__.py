@@ -43,6 +43,7 @@ class RunConfig:
         backend_options: the same, with the key, as a backend takes it.
         prices: of the profile, where it has any.
         dumb_terminal: the terminal cannot move its cursor.
+        color: a terminal may be given colours.
         notes: what a user should hear, such as a variable that no setting has.
     """
 
@@ -55,7 +56,13 @@ class RunConfig:
     display: DisplaySettings = field(default_factory=DisplaySettings)
     prices: Prices | None = None
     dumb_terminal: bool = False
+    color: bool = True
     notes: tuple[str, ...] = ()
+
+    @property
+    def backend_name(self) -> str:
+        """The name of the backend in the table of backends."""
+        return self.backend.backend or "local"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +123,7 @@ def resolve_config(
     profile = [_from_profile(file, name) for file in named]
     sources = [*said, *profile, *batches]
     backend = _backend(name, profile, _found(SECTIONS["Backend"], sources))
+    dumb = environment.get("TERM", "").lower() in {"dumb", "unknown"}
     return RunConfig(
         rows=RowSettings(**_found(SECTIONS["Rows"], sources)),
         backend=backend,
@@ -125,7 +133,8 @@ def resolve_config(
         safety=SafetySettings(**_found(SECTIONS["Safety"], sources)),
         display=DisplaySettings(**_found(SECTIONS["Display"], sources)),
         prices=named[0].profiles[name].prices if named else None,
-        dumb_terminal=environment.get("TERM", "").lower() in {"dumb", "unknown"},
+        dumb_terminal=dumb,
+        color=not (dumb or environment.get("NO_COLOR")),
         notes=_notes(environment),
     )
 

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from sglrun.backends.base import Backend, Request, Sample, SelectRequest
 from sglrun.errors import ResponseError
-from sglrun.interpreter.text_stream import TextStream, TextStreams
+from sglrun.interpreter.text_stream import GeneratedText, TextStream, TextStreams
 from sglrun.lang import ir
 from sglrun.lang.choices import ChoiceScore, ChoicesDecision
 from sglrun.lang.prompt import Prompt
@@ -155,7 +155,8 @@ class Evaluator:
             chosen, meta = decision.choice, _select_meta(selection.scores, decision)
         if chosen not in select.choices:
             raise ResponseError(f"the backend chose {chosen!r}, which is no choice")
-        self._advance(ir.Text(chosen))
+        self.prompt = self.prompt.with_text(chosen)
+        self._stream_text(GeneratedText(chosen))
         if select.name is None:
             return ()
         self.meta_info[select.name] = meta
@@ -197,7 +198,7 @@ class _Listener:
 
     def complete(self, answer: str) -> None:
         for stream in self._streams:
-            stream.append(answer[self._passed :])
+            stream.append(GeneratedText(answer[self._passed :]))
         self._passed = len(answer)
 
 

@@ -178,6 +178,18 @@ class ProgramState:
         else:
             yield from stream
 
+    def text_pieces(self) -> Iterator[str]:
+        """Iterate over the text as it comes; a model's pieces are ``GeneratedText``.
+
+        Raises:
+            BackendError: the first cause of a failure, after the text before it.
+        """
+        stream = self._stream(None)
+        if stream is None:
+            yield self.text()
+        else:
+            yield from stream.pieces()
+
     async def text_async_iter(
         self, var_name: Name = None, *, return_meta_data: bool = False
     ) -> AsyncIterator[Any]:

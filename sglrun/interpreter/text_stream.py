@@ -5,6 +5,12 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 
 
+class GeneratedText(str):
+    """A piece of text that a model wrote; the author's pieces are plain strings."""
+
+    __slots__ = ()
+
+
 class TextStream:
     """Text in the order it came; each reader gets all of it, from the beginning.
 
@@ -65,6 +71,16 @@ class TextStream:
             text, position, ended = self.read(position)
             if text:
                 yield text
+
+    def pieces(self) -> Iterator[str]:
+        """Iterate over the pieces as they come, those of a model as such."""
+        position, ended = 0, False
+        while not ended:
+            _, following, ended = self.read(position)
+            with self._changed:
+                came = self._pieces[position:following]
+            yield from came
+            position = following
 
     async def iterate(self) -> AsyncIterator[str]:
         """Iterate over the text as it comes, without holding the event loop."""

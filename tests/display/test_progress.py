@@ -163,7 +163,7 @@ class Full(io.StringIO):
 
     def write(self, text: str) -> int:
         """Fail."""
-        raise OSError(28, "No space left on device")
+        raise OSError(28, f"No space left for {text!r}")
 
 
 def test_a_stream_that_is_gone_is_silent() -> None:

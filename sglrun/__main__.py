@@ -1,0 +1,5 @@
+"""``python -m sglrun``."""
+
+from sglrun.cli import main
+
+main()

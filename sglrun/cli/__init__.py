@@ -1,0 +1,81 @@
+"""The command line: options in, exit code out.
+
+Rule: only this package prints an error, and only it ends the process.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from sglrun.cli import failures
+from sglrun.cli.doctor import doctor
+from sglrun.cli.help import HelpfulCommand
+from sglrun.cli.run import run
+from sglrun.cli.streams import BROKEN_PIPE, ReaderGoneError, Streams, open_streams
+from sglrun.cli.versions import version_of
+from sglrun.errors import RunInterruptedError
+
+app = typer.Typer(
+    name="sglrun",
+    help="Run an LLM program over every row of a JSONL file.",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+app.command("run", cls=HelpfulCommand)(run)
+
+app.command("doctor", cls=HelpfulCommand)(doctor)
+
+
+def _show_version(value: bool) -> None:  # noqa: FBT001 - typer's signature
+    if value:
+        typer.echo(f"sglrun {version_of('sglrun') or 'from source'}")
+        raise typer.Exit
+
+
+@app.callback()
+def sglrun(
+    *,
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Run an LLM program over every row of a JSONL file."""
+
+
+def main() -> None:
+    """Run the command that the process was given, and end with its exit code."""
+    sys.exit(run_command(sys.argv[1:], open_streams()))
+
+
+def run_command(arguments: Sequence[str], streams: Streams) -> int:
+    """Run a command and return its exit code; errors are told on stderr.
+
+    Args:
+        arguments: what was typed after ``sglrun``.
+        streams: where it writes.
+    """
+    verbose = "-v" in arguments or "--verbose" in arguments
+    try:
+        code = app(
+            list(arguments), prog_name="sglrun", standalone_mode=False, obj=streams
+        )
+    except ReaderGoneError:
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return RunInterruptedError.exit_code
+    except Exception as exc:  # noqa: BLE001 - told, and the exit code says it
+        for line in failures.lines(exc, verbose=verbose):
+            streams.say(line)
+        return failures.exit_code(exc)
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,82 @@
+"""``sglrun doctor``: what is installed, and which backend would be used."""
+
+import platform
+from collections.abc import Iterator, Mapping
+
+import typer
+
+from sglrun.backends import create_backend
+from sglrun.cli.failures import exit_code
+from sglrun.cli.options import with_settings
+from sglrun.cli.versions import version_of
+from sglrun.config import RunConfig, resolve_config
+from sglrun.errors import SglrunError
+
+EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "local": ("xllamacpp", "numpy", "jinja2"),
+    "zstd": ("zstandard",),
+}
+_WIDTH = 10
+
+
+@with_settings("Backend")
+def doctor(**options: object) -> None:
+    """Say what is installed, which backend would be used, and what it answers.
+
+    Exits with 0 if a run could begin.
+    """
+    config = resolve_config(options)
+    for label, fact in (*_installed(), ("backend", _choice(config))):
+        typer.echo(f"{label:<{_WIDTH}}{fact}")
+    try:
+        facts = ask_backend(config)
+    except SglrunError as exc:
+        typer.echo(f"{'problem':<{_WIDTH}}{exc}")
+        raise typer.Exit(exit_code(exc)) from exc
+    for label, fact in facts:
+        typer.echo(f"{label:<{_WIDTH}}{fact}")
+
+
+def ask_backend(config: RunConfig) -> tuple[tuple[str, str], ...]:
+    """Return what the configured backend tells about itself; waits for it.
+
+    Raises:
+        SglrunError: no run could begin with it.
+    """
+    backend = create_backend(config.backend_name, config.backend_options)
+    try:
+        can = [
+            name.replace("_", " ")
+            for name in ("prefix_cache", "choice_scores", "regex", "json_schema")
+            if getattr(backend.capabilities, name)
+        ]
+        server = {
+            str(key): value
+            for key, value in backend.get_server_info().items()
+            if key != "model" and isinstance(value, str | int | float)
+        }
+        return (
+            ("model", backend.model),
+            ("template", backend.chat_template.name),
+            ("can", ", ".join(can) or "only text"),
+            *((key, str(value)) for key, value in server.items()),
+        )
+    finally:
+        backend.close()
+
+
+def _installed() -> Iterator[tuple[str, str]]:
+    own = version_of("sglrun") or "from source"
+    yield "sglrun", f"{own} on Python {platform.python_version()}"
+    for extra, packages in EXTRAS.items():
+        missing = [package for package in packages if not version_of(package)]
+        found = ", ".join(f"{name} {version_of(name)}" for name in packages)
+        advice = f"not installed: pip install 'sglrun[{extra}]'"
+        yield extra, advice if missing else found
+
+
+def _choice(config: RunConfig) -> str:
+    options = config.backend_options
+    at = f" at {options.url}" if options.url else ""
+    key = "" if options.api_key is None else ", with a key"
+    return f"{config.backend_name}{at}{key}"

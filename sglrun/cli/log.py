@@ -1,0 +1,74 @@
+"""The log: what sglrun tells of its work, and warnings, each said once."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sglrun.cli.streams import Streams
+from sglrun.config.settings import DisplaySettings
+from sglrun.errors import ConfigError
+
+logger = logging.getLogger("sglrun")
+
+
+@contextmanager
+def logging_to(streams: Streams, display: DisplaySettings) -> Iterator[None]:
+    """Send the log where *display* says, and warnings to stderr, while in the block.
+
+    Raises:
+        ConfigError: the log file cannot be written.
+    """
+    handlers = list(_handlers(streams, display))
+    before = logger.level
+    logger.setLevel(logging.DEBUG)
+    for handler in handlers:
+        logger.addHandler(handler)
+    try:
+        with warnings.catch_warnings():
+            say = _Sayer(streams, quiet=display.quiet).say
+            warnings.showwarning = say  # type: ignore[assignment]
+            yield
+    finally:
+        logger.setLevel(before)
+        for handler in handlers:
+            logger.removeHandler(handler)
+            handler.close()
+
+
+def _handlers(streams: Streams, display: DisplaySettings) -> Iterator[logging.Handler]:
+    # Without a handler logging would write warnings to stderr by itself.
+    yield logging.NullHandler()
+    if display.verbose:
+        handler = logging.StreamHandler(streams.err)
+        handler.setFormatter(logging.Formatter("sglrun: %(message)s"))
+        yield handler
+    if display.log_file is not None:
+        try:
+            file = logging.FileHandler(display.log_file, encoding="utf-8")
+        except OSError as exc:
+            raise ConfigError(
+                f"--log-file: {display.log_file!r} cannot be written: {exc.strerror}"
+            ) from exc
+        file.setFormatter(
+            logging.Formatter("%(asctime)s %(levelname)s %(threadName)s %(message)s")
+        )
+        yield file
+
+
+class _Sayer:
+    """Says a warning the first time that it is given."""
+
+    def __init__(self, streams: Streams, *, quiet: bool) -> None:
+        self._streams = streams
+        self._quiet = quiet
+        self._said: set[str] = set()
+
+    def say(self, message: Warning | str, *_about: object) -> None:
+        text = str(message)
+        if text in self._said:
+            return
+        self._said.add(text)
+        logger.warning("%s", text)
+        if not self._quiet:
+            self._streams.say(f"sglrun: warning: {text}")
