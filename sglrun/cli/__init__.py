@@ -12,23 +12,26 @@ import typer
 from sglrun.cli import failures
 from sglrun.cli.doctor import doctor
 from sglrun.cli.help import HelpfulCommand
+from sglrun.cli.models import models_app
 from sglrun.cli.run import run
 from sglrun.cli.streams import BROKEN_PIPE, ReaderGoneError, Streams, open_streams
 from sglrun.cli.versions import version_of
-from sglrun.errors import RunInterruptedError
+from sglrun.errors import RunInterruptedError, UsageError
 
 app = typer.Typer(
     name="sglrun",
     help="Run an LLM program over every row of a JSONL file.",
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-app.command("run", cls=HelpfulCommand)(run)
+app.command("run", cls=HelpfulCommand, short_help="Run a program once, shown live.")(
+    run
+)
 
-app.command("doctor", cls=HelpfulCommand)(doctor)
+app.command("doctor", cls=HelpfulCommand, short_help="Say what would be used.")(doctor)
+app.add_typer(models_app, name="models", short_help="List or fetch local models.")
 
 
 def _show_version(value: bool) -> None:  # noqa: FBT001 - typer's signature
@@ -37,8 +40,9 @@ def _show_version(value: bool) -> None:  # noqa: FBT001 - typer's signature
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def sglrun(
+    ctx: typer.Context,
     *,
     show_version: Annotated[
         bool,
@@ -51,6 +55,10 @@ def sglrun(
     ] = False,
 ) -> None:
     """Run an LLM program over every row of a JSONL file."""
+    del show_version
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help(), err=True)
+        raise typer.Exit(UsageError.exit_code)
 
 
 def main() -> None:

@@ -33,7 +33,8 @@ class HelpfulCommand(typer.core.TyperCommand):
             elif record := parameter.get_help_record(ctx):
                 sections.setdefault(title, []).append(record)
         other = sections.pop("Other", [])
-        for title, records in {**sections, "Other": other}.items():
+        last = "Other" if len(sections) > 1 else "Options"
+        for title, records in {**sections, last: other}.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records, col_max=_WIDEST_NAME)
