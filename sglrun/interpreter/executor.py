@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from sglrun.backends.base import Backend
 from sglrun.errors import ProgramError, ScopeError
@@ -54,11 +55,12 @@ class Settings:
         return TextStreams() if self.stream else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Task:
-    piece: ir.Piece
-    where: str | None
-    results: tuple["Future[object]", ...]
+    execute: Callable[[], tuple[object, ...]]
+    results: tuple["Future[object]", ...] = ()
+    variable: Name = None
+    where: str | None = None
 
     def complete(self, values: tuple[object, ...]) -> None:
         for result, value in zip(self.results, values, strict=True):
@@ -110,8 +112,9 @@ class StreamExecutor:
         """Add *expr*; returns at once unless generations run inline.
 
         Raises:
-            ProgramError: a role or scope that does not fit; nothing is added then.
-            BaseException: the first cause, if the program has failed.
+            ProgramError: a role or scope that does not fit here.
+            BaseException: the first cause, if the program has failed; inline also if
+                *expr* makes it fail.
         """
         pieces = ir.flatten(expr)
         with self._changed:
@@ -122,16 +125,20 @@ class StreamExecutor:
                 self._settings.observer(piece, where)
             self._submit(piece, where)
 
+        if self._inline:
+            self._raise_failure()
+
     def _submit(self, piece: ir.Piece, where: str | None) -> None:
         with self._changed:
-            task = _Task(piece, where, self._declare(piece))
-            if self._failure is not None:
-                task.fail(self._failure.cause)
+            self._raise_failure()
+            task = _Task(
+                execute=partial(self._evaluator.execute, piece),
+                results=self._declare(piece),
+                variable=next(iter(ir.defines(piece)), None),
+                where=where,
+            )
+            if not self._enqueue(task):
                 return
-            self._tasks.append(task)
-            if self._busy:
-                return
-            self._busy = True
         if self._inline or not isinstance(piece, ir.Gen | ir.Select):
             self._drain()
             return
@@ -140,8 +147,16 @@ class StreamExecutor:
             target=context.run, args=(self._drain,), name="sglrun-program", daemon=True
         ).start()
 
+    def _enqueue(self, task: _Task) -> bool:
+        """Add *task*; return whether the caller is to see to it that it is executed."""
+        self._tasks.append(task)
+        idle, self._busy = not self._busy, True
+        return idle
+
     def _declare(self, piece: ir.Piece) -> tuple["Future[object]", ...]:
         if isinstance(piece, ir.VarScopeBegin):
+            if piece.name in self._open_scopes:
+                raise ScopeError(f"the var_scope {piece.name!r} is open already")
             opened: Future[object] = Future()
             self._open_scopes[piece.name] = self._futures[piece.name] = opened
             return ()
@@ -165,11 +180,10 @@ class StreamExecutor:
                 task.fail(failure.cause)
                 continue
             try:
-                task.complete(self._evaluator.execute(task.piece))
+                task.complete(task.execute())
             except BaseException as exc:  # noqa: BLE001 - handed to every reader
-                variable = next(iter(ir.defines(task.piece)), None)
-                self.fail(Failure(cause=exc, variable=variable, where=task.where))
-                task.fail(exc)
+                self.fail(Failure(cause=exc, variable=task.variable, where=task.where))
+                task.fail(self._failure.cause if self._failure else exc)
 
     def fail(self, failure: Failure) -> None:
         """End the program with *failure*, unless it has failed before."""
@@ -177,7 +191,8 @@ class StreamExecutor:
             if self._failure is not None:
                 return
             self._failure = failure
-            scopes = tuple(self._open_scopes.values())
+            # None of them is ended any more.
+            scopes, self._open_scopes = tuple(self._open_scopes.values()), {}
         for scope in scopes:
             scope.set_exception(failure.cause)
         if self.streams is not None:
@@ -222,16 +237,33 @@ class StreamExecutor:
                 known = ", ".join(repr(key) for key in self._futures) or "none yet"
                 raise KeyError(f"no variable {name!r} (variables: {known})")
             if name in self._open_scopes:
-                raise ScopeError(f"{name!r} is read inside its own var_scope")
+                future = _unreadable(name)
         return future.result()
 
+    def has(self, name: Name) -> bool:
+        """Return whether the newest value of *name* is there; does not wait."""
+        with self._changed:
+            future = self._futures.get(name)
+        return future is not None and future.done() and future.exception() is None
+
     def write(self, name: Name, value: object) -> None:
-        """Assign *value* at once, beside what is waiting."""
+        """Assign *value* after all that was added; it can be read at once.
+
+        Raises:
+            BaseException: the first cause, if the program has failed.
+        """
         done: Future[object] = Future()
         done.set_result(value)
         with self._changed:
+            self._raise_failure()
             self._futures[name] = done
+            if not self._enqueue(_Task(execute=partial(self._assign, name, value))):
+                return
+        self._drain()
+
+    def _assign(self, name: Name, value: object) -> tuple[object, ...]:
         self._evaluator.assign(name, value)
+        return ()
 
     def fork(self, number: int) -> tuple["StreamExecutor", ...]:
         """Return *number* executors that go on from here; waits for what was added.
@@ -249,12 +281,21 @@ class StreamExecutor:
         child = StreamExecutor(self._settings, self._evaluator.prompt)
         child._inline = self._settings.inline_forks
         child._evaluator = self._evaluator.forked(self._settings.new_streams())
-        child._futures = dict(self._futures)
+        with self._changed:
+            child._futures = dict(self._futures)
+            for name in self._open_scopes:
+                child._futures[name] = _unreadable(name)
         return child
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure.cause
+
+
+def _unreadable(name: str) -> "Future[object]":
+    future: Future[object] = Future()
+    future.set_exception(ScopeError(f"{name!r} is read inside its own var_scope"))
+    return future
 
 
 def _role_after(role: str | None, pieces: tuple[ir.Piece, ...]) -> str | None:

@@ -1,5 +1,7 @@
 """A failure: the first cause of a program's end, and the author's line behind it."""
 
+import contextlib
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -7,7 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 
-_PACKAGE = str(Path(__file__).parent.parent)
+# ``with s.user():`` leads here through Python's own context manager.
+_NOT_AUTHORS = (
+    f"{Path(__file__).parent.parent}{os.sep}",
+    str(contextlib.__file__),
+    "<frozen",
+    "<string",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +69,7 @@ def _walk(trace: TracebackType | None) -> Iterator[tuple[FrameType, int | None]]
 
 
 def _is_authors(filename: str) -> bool:
-    return not filename.startswith((_PACKAGE, "<frozen", "<string"))
+    return not filename.startswith(_NOT_AUTHORS)
 
 
 def _place(filename: str, line: int) -> str:

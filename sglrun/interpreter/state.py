@@ -50,12 +50,12 @@ class ProgramState:
         return self.stream_executor.read(name)
 
     def __setitem__(self, name: Name, value: object) -> None:
-        """Assign *value* to the variable *name* at once."""
+        """Assign *value* to the variable *name*; it can be read at once."""
         self.stream_executor.write(name, value)
 
     def __contains__(self, name: Name) -> bool:
         """Return whether the variable *name* has a value now; does not wait."""
-        return name in self.stream_executor.evaluator.values
+        return self.stream_executor.has(name)
 
     def __repr__(self) -> str:
         """Return the text, once it is complete."""
@@ -95,8 +95,7 @@ class ProgramState:
 
     def get_meta_info(self, name: Name) -> Any:
         """Wait for the variable *name*; return what the backend told about it."""
-        if name not in self.stream_executor.evaluator.meta_info:
-            self.stream_executor.read(name)
+        self.stream_executor.read(name)
         return self.stream_executor.evaluator.meta_info.get(name)
 
     def variables(self) -> Mapping[Name, object]:
