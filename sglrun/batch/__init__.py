@@ -1,0 +1,1 @@
+"""The batch: running a program over many rows, durably."""
