@@ -78,12 +78,12 @@ class Evaluator:
                 self._advance(piece)
         return ()
 
-    def assign(self, name: Name, value: object) -> object:
-        """Give the variable *name* its *value*."""
+    def assign(self, name: Name, value: object, text: str | None = None) -> object:
+        """Give the variable *name* its *value*, whose *text* is streamed."""
         self.values[name] = value
         self.assigned[name] = None
         if self.streams is not None:
-            self.streams.complete(name, value)
+            self.streams.complete(name, value if text is None else text)
         return value
 
     def _advance(self, piece: ir.Text | ir.RoleBegin | ir.RoleEnd | ir.Image) -> None:
@@ -125,7 +125,7 @@ class Evaluator:
         meta = [dict(sample.meta_info) for sample in completion.samples]
         self.meta_info[gen.name] = meta if several else meta[0]
         self.finish_reasons[gen.name] = completion.samples[0].finish_reason
-        value = self.assign(gen.name, values if several else values[0])
+        value = self.assign(gen.name, values if several else values[0], answers[0])
         if gen.name is None or gen.reasoning is None:
             return (value,)
         thought = thoughts if several else thoughts[0]

@@ -194,16 +194,25 @@ class ProgramState:
     ) -> AsyncIterator[Any]:
         """Iterate as ``text_iter`` does, without holding the event loop.
 
-        With *return_meta_data* each item is a pair of text and meta info.
+        With *return_meta_data* each item is a pair of text and meta info, and the last
+        one has what the backend told at the end.
         """
         stream = self._stream(var_name)
         if stream is None:
             whole = self.text if var_name is None else lambda: str(self[var_name])
-            yield await asyncio.to_thread(whole)
+            text = await asyncio.to_thread(whole)
+            yield (text, self._meta_info(var_name)) if return_meta_data else text
             return
+        told: object = None
         async for text in stream.iterate():
-            meta = self.stream_executor.evaluator.meta_info.get(var_name)
-            yield (text, meta or {}) if return_meta_data else text
+            told = self._meta_info(var_name)
+            yield (text, told) if return_meta_data else text
+        final = self._meta_info(var_name)
+        if return_meta_data and told != final:
+            yield "", final
+
+    def _meta_info(self, name: Name) -> object:
+        return self.stream_executor.evaluator.meta_info.get(name) or {}
 
     def _stream(self, name: Name) -> TextStream | None:
         streams = self.stream_executor.streams
@@ -246,6 +255,7 @@ class ProgramStateGroup:
         """Add to every branch: an expression, one for each, or a function of the index.
 
         Raises:
+            ForkError: a branch has failed; its cause is the ``__cause__``.
             ValueError: not as many expressions as branches.
         """
         if callable(other):
@@ -257,8 +267,15 @@ class ProgramStateGroup:
         if len(each) != len(self):
             raise ValueError(f"{len(each)} expressions for {len(self)} branches")
         for state, expr in zip(self.states, each, strict=True):
-            state += expr  # noqa: PLW2901 - the state adds to itself
+            self._add(state, expr)
         return self
+
+    def _add(self, state: ProgramState, expr: object) -> None:
+        try:
+            state += expr
+        except BaseException:
+            self._raise_failure()
+            raise
 
     def join(self, mode: str = "gather_variable") -> None:
         """Wait for the branches and bring them back into the state they came from.

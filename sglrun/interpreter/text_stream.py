@@ -100,11 +100,16 @@ class TextStreams:
         self._lock = threading.Lock()
         self._of: dict[str | None, TextStream] = {}
         self._complete: set[str | None] = set()
+        self._closed = False
+        self._cause: BaseException | None = None
 
     def of(self, name: str | None) -> TextStream:
         """Return the stream of the variable *name*, which may not have begun."""
         with self._lock:
-            return self._of.setdefault(name, TextStream())
+            stream = self._of.setdefault(name, TextStream())
+            if self._closed:
+                stream.close(self._cause or _never_came(name))
+            return stream
 
     def begin(self, name: str | None) -> TextStream:
         """Return the stream of *name* for a new value."""
@@ -127,6 +132,11 @@ class TextStreams:
         """End every stream; one whose variable never came ends with ``KeyError``."""
         self.whole.close(cause)
         with self._lock:
+            self._closed, self._cause = True, self._cause or cause
             waiting = dict(self._of)
         for name, stream in waiting.items():
-            stream.close(cause or KeyError(f"no variable {name!r}"))
+            stream.close(cause or _never_came(name))
+
+
+def _never_came(name: str | None) -> KeyError:
+    return KeyError(f"no variable {name!r}")
