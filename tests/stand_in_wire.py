@@ -177,18 +177,36 @@ def _models(model: PretendModel, _: Json) -> Json:
     }
 
 
+def grammar_regex(grammar: str) -> str:
+    """Read a grammar of one rule as a pattern; the two notations differ little.
+
+    Quotes become groups, and blanks outside quotes and classes only separate.
+    """
+    rule = re.sub(
+        r'"([^"]*)"',
+        lambda text: f"(?:{text[1]})".replace(" ", r"\x20"),
+        grammar.removeprefix("root ::= "),
+    )
+    return re.sub(r"(\[[^]]*\])| ", lambda part: part[1] or "", rule)
+
+
 def _limits(payload: Json) -> Json:
     structured = payload.get("structured_outputs") or {}
     response_format = payload.get("response_format") or {}
-    schema = response_format.get("json_schema", {}).get("schema")
+    schema = (
+        response_format.get("json_schema", {}).get("schema")
+        or structured.get("json")
+        or payload.get("json_schema")
+    )
     limit = payload.get("max_completion_tokens", payload.get("max_tokens", 16))
-    texts = re.findall(r'"((?:[^"\\]|\\.)*)"', payload.get("grammar", ""))
+    grammar = payload.get("grammar")
+    as_regex = grammar_regex(grammar) if grammar else None
     return {
         "stop": payload.get("stop"),
         "max_new_tokens": limit,
-        "regex": structured.get("regex") or payload.get("regex"),
-        "choice": structured.get("choice") or texts,
-        "json_schema": json.dumps(schema) if schema is not None else None,
+        "regex": structured.get("regex") or payload.get("regex") or as_regex,
+        "choice": structured.get("choice"),
+        "json_schema": json.dumps(schema) if isinstance(schema, dict) else schema,
     }
 
 

@@ -60,6 +60,11 @@ class Dialect:
         always: sampling fields sent even where they have our default.
         chat_limit: the field of the token limit in a chat.
         regex: where a pattern goes; empty where none can be carried.
+        regex_as_grammar: patterns are carried as grammars in GBNF.
+        plain_schema: where a schema goes in a prompt without roles; in a chat it is
+            ``response_format`` everywhere.
+        plain_schema_as_text: it goes there as JSON text.
+        schema_after_prefill: a schema may hold what continues the assistant's text.
         ebnf: where a grammar goes; empty where none can be carried.
         choice: how one of several texts is enforced.
         prefill: how text in the open assistant turn is continued, if at all:
@@ -79,6 +84,10 @@ class Dialect:
     always: frozenset[str] = frozenset({"temperature", "top_p"})
     chat_limit: str = "max_tokens"
     regex: Path = ()
+    regex_as_grammar: bool = False
+    plain_schema: Path = ()
+    plain_schema_as_text: bool = False
+    schema_after_prefill: bool = True
     ebnf: Path = ()
     choice: Literal["list", "regex", "grammar", "json"] = "json"
     prefill: Literal["", "continued", "repeated"] = ""
@@ -130,6 +139,7 @@ DIALECTS: Mapping[str, Dialect] = {
             fields=_ENGINE,
             always=_ALWAYS,
             regex=("structured_outputs", "regex"),
+            plain_schema=("structured_outputs", "json"),
             ebnf=("structured_outputs", "grammar"),
             choice="list",
             prefill="continued",
@@ -142,6 +152,8 @@ DIALECTS: Mapping[str, Dialect] = {
             fields={**_ENGINE, "stop_regex": "stop_regex"},
             always=_ALWAYS,
             regex=("regex",),
+            plain_schema=("json_schema",),
+            plain_schema_as_text=True,
             ebnf=("ebnf",),
             choice="regex",
             prefill="continued",
@@ -158,14 +170,18 @@ DIALECTS: Mapping[str, Dialect] = {
                 "ignore_eos": "ignore_eos",
             },
             always=_ALWAYS,
+            regex=("grammar",),
+            regex_as_grammar=True,
+            plain_schema=("json_schema",),
+            schema_after_prefill=False,
             ebnf=("grammar",),
             choice="grammar",
             prefill="repeated",
             prefix_cache=True,
             tokenize="content",
-            # Penalties look back over the whole text, as they do elsewhere, and not
-            # over its last 64 tokens.
-            more={"cache_prompt": True, "repeat_last_n": -1},
+            # Penalties look back further than the last 64 tokens, as they do elsewhere;
+            # the server keeps room for as many as are asked for, and refuses -1.
+            more={"cache_prompt": True, "repeat_last_n": 4096},
         ),
         Dialect(
             name="ollama",

@@ -288,6 +288,9 @@ class HttpClient:
         root = _root(exc)
         cause = self.redacted(f"{root}" or type(root).__name__)
         cls = _nearest(ERRORS, type(exc))
+        if isinstance(root, TimeoutError) and "handshake" in cause:
+            # A server that waits for plain HTTP says nothing to a TLS greeting.
+            root = ssl.SSLError(cause)
         if isinstance(root, _NEVER_CONNECTED):
             cls = BackendUnreachableError
         if not issubclass(cls, BackendUnreachableError):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from sglrun.backends.alignment import own_start
 from sglrun.backends.base import Request, SelectRequest
 from sglrun.backends.dialects import Dialect
+from sglrun.backends.gbnf import texts_grammar
 from sglrun.backends.openai_payload import (
     Payload,
     payload,
@@ -27,7 +28,6 @@ from sglrun.lang.constraints import choices_regex
 from sglrun.lang.sampling import DEFAULTS
 
 _ENUM = "choice"
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def is_scored(dialect: Dialect, request: SelectRequest) -> bool:
@@ -136,7 +136,7 @@ def constrained(dialect: Dialect, model: str, request: SelectRequest) -> Payload
         case "regex":
             put(written, dialect.regex, choices_regex(request.choices))
         case "grammar":
-            put(written, dialect.ebnf, choices_grammar(request.choices))
+            put(written, dialect.ebnf, texts_grammar(request.choices))
         case "json":
             if not request.prompt.is_chat:
                 refuse(dialect, "select in a prompt without roles")
@@ -159,17 +159,6 @@ def parse_chosen(dialect: Dialect, text: str, choices: Sequence[str]) -> str:
     )
     error.retryable = False
     raise error
-
-
-def choices_grammar(choices: Sequence[str]) -> str:
-    """Return a grammar in GBNF that has exactly *choices* as its texts."""
-    return "root ::= " + " | ".join(f'"{_escaped(choice)}"' for choice in choices)
-
-
-def _escaped(text: str) -> str:
-    return "".join(
-        _ESCAPES.get(c) or (c if c.isprintable() else f"\\U{ord(c):08X}") for c in text
-    )
 
 
 def _enum(choices: Sequence[str]) -> object:

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from sglrun.backends.base import Request
 from sglrun.backends.dialects import Dialect, Path
+from sglrun.backends.gbnf import regex_grammar
 from sglrun.errors import UnsupportedFeatureError
 from sglrun.lang.prompt import Message, Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
@@ -36,13 +37,35 @@ def payload(dialect: Dialect, model: str, request: Request) -> Payload:
         **dialect.more,
     }
     if sampling.json_schema is not None:
-        schema = json.loads(sampling.json_schema)
-        put(written, ("response_format",), response_format(schema))
+        _put_schema(dialect, request, written)
     if sampling.regex is not None:
-        put(written, dialect.regex or refuse(dialect, "regex"), sampling.regex)
+        path = dialect.regex or refuse(dialect, "regex")
+        put(written, path, _pattern(dialect, sampling.regex))
     if sampling.ebnf is not None:
         put(written, dialect.ebnf or refuse(dialect, "ebnf"), sampling.ebnf)
     return {**written, **(sampling.extra or {})}
+
+
+def _put_schema(dialect: Dialect, request: Request, written: Payload) -> None:
+    text = request.sampling.json_schema or ""
+    if request.prompt.is_chat:
+        if prefill(request.prompt) and not dialect.schema_after_prefill:
+            refuse(dialect, "json_schema after text inside assistant()")
+        put(written, ("response_format",), response_format(json.loads(text)))
+        return
+    path = dialect.plain_schema or refuse(
+        dialect, "json_schema in a prompt without roles"
+    )
+    put(written, path, text if dialect.plain_schema_as_text else json.loads(text))
+
+
+def _pattern(dialect: Dialect, regex: str) -> str:
+    if not dialect.regex_as_grammar:
+        return regex
+    try:
+        return regex_grammar(regex)
+    except ValueError as exc:
+        refuse(dialect, f"a regex that is no grammar: {exc}")
 
 
 def prompt_fields(dialect: Dialect, prompt: Prompt) -> Payload:
