@@ -4,8 +4,22 @@ This is what a program imports: ``import sglrun as sgl``.
 """
 
 from sglrun.interpreter.function import function
-from sglrun.interpreter.global_config import global_config, set_default_backend
+from sglrun.interpreter.global_config import (
+    flush_cache,
+    get_server_info,
+    global_config,
+    set_default_backend,
+)
+from sglrun.interpreter.named_backends import (
+    Anthropic,
+    Crusoe,
+    LiteLLM,
+    OpenAI,
+    RuntimeEndpoint,
+    VertexAI,
+)
 from sglrun.interpreter.program import Program
+from sglrun.interpreter.runtime import Runtime
 from sglrun.interpreter.state import ProgramState, ProgramStateGroup
 from sglrun.lang.chat_template import (
     ChatTemplate,
@@ -35,22 +49,32 @@ from sglrun.lang.expressions import (
     user,
     user_begin,
     user_end,
+    video,
 )
 
 __all__ = [
+    "Anthropic",
     "ChatTemplate",
+    "Crusoe",
+    "LiteLLM",
+    "OpenAI",
     "Program",
     "ProgramState",
     "ProgramStateGroup",
+    "Runtime",
+    "RuntimeEndpoint",
+    "VertexAI",
     "assistant",
     "assistant_begin",
     "assistant_end",
+    "flush_cache",
     "function",
     "gen",
     "gen_int",
     "gen_string",
     "get_chat_template",
     "get_chat_template_by_model_path",
+    "get_server_info",
     "global_config",
     "greedy_token_selection",
     "image",
@@ -67,4 +91,5 @@ __all__ = [
     "user",
     "user_begin",
     "user_end",
+    "video",
 ]

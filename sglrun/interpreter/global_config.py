@@ -3,6 +3,7 @@
 It exists for programs and scripts; ``batch`` and ``run`` hand everything on by hand.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sglrun.backends.base import Backend
@@ -16,10 +17,23 @@ class GlobalConfig:
     Attributes:
         default_backend: used where a program is run without one.
         enable_precache_with_tracing: send the shared prefix of a batch first.
+        offered_backend: that of the command's options, where they name one; what
+            the author's code leaves open runs on it.
+        replaces_backends: it takes the place of every backend that the code names.
+        verbosity: accepted as in the reference, and without effect, as are the next.
+        enable_parallel_encoding: the same.
+        skip_special_tokens_in_output: the same.
+        spaces_between_special_tokens_in_out: the same.
     """
 
     default_backend: Backend | None = None
     enable_precache_with_tracing: bool = True
+    offered_backend: Backend | None = None
+    replaces_backends: bool = False
+    verbosity: int = 0
+    enable_parallel_encoding: bool = True
+    skip_special_tokens_in_output: bool = True
+    spaces_between_special_tokens_in_out: bool = True
 
     def require_backend(self) -> Backend:
         """Return the default backend.
@@ -27,11 +41,12 @@ class GlobalConfig:
         Raises:
             ProgramError: none is set.
         """
-        if self.default_backend is None:
+        backend = self.default_backend or self.offered_backend
+        if backend is None:
             raise ProgramError(
                 "no backend: pass backend=..., or call set_default_backend(...) first"
             )
-        return self.default_backend
+        return backend
 
 
 global_config = GlobalConfig()
@@ -40,3 +55,21 @@ global_config = GlobalConfig()
 def set_default_backend(backend: Backend) -> None:
     """Use *backend* wherever a program is run without one."""
     global_config.default_backend = backend
+
+
+def flush_cache(backend: Backend | None = None) -> bool:
+    """Have *backend*, or the default one, forget cached prefixes; waits.
+
+    Returns whether it could; ``False`` without a backend.
+    """
+    asked = backend or global_config.default_backend
+    return False if asked is None else asked.flush_cache()
+
+
+def get_server_info(backend: Backend | None = None) -> Mapping[str, object] | None:
+    """Return what *backend*, or the default one, tells about itself; waits.
+
+    ``None`` without a backend.
+    """
+    asked = backend or global_config.default_backend
+    return None if asked is None else asked.get_server_info()

@@ -3,29 +3,41 @@
 import importlib
 import importlib.util
 import sys
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 from sglrun.errors import ProgramLoadError
+from sglrun.interpreter.definitions import collecting
 from sglrun.interpreter.failure import raising_place
 from sglrun.interpreter.program import Program
+from sglrun.interpreter.reference import resolve
+from sglrun.interpreter.sglang_modules import serve_sglang
 
 
 def load_program(spec: str) -> Program:
     """Load the program that *spec* names, running the code of its module.
 
+    ``import sglang`` in that code, and later, is served by sglrun. The code is run no
+    further than to where it would run a program, which a warning says.
+
     Args:
         spec: ``path.py``, ``path.py:name`` or ``package.module:name``. Without a name
-            the module must define exactly one program.
+            the module must define exactly one program. In place of a name may stand a
+            call with literal arguments: ``path.py:make(lang="fr")`` is the program
+            that ``make`` returns or would run, and ``path.py:main().triage`` the one
+            called ``triage`` that is defined inside ``main``.
 
     Raises:
         ProgramLoadError: no such file or module, its code raised, no such program in
             it, or several and none named.
     """
+    serve_sglang()
     place, name = _split(spec)
     module = _load_file(place) if place.endswith(".py") else _load_module(place)
     if name:
-        return _named(module, name, place)
+        return _referred(module, name, place)
     programs = _own_programs(module)
     if len(programs) == 1:
         return next(iter(programs.values()))
@@ -41,9 +53,12 @@ def load_program(spec: str) -> Program:
 
 
 def _split(spec: str) -> tuple[str, str]:
-    place, colon, name = spec.rpartition(":")
-    if not colon or Path(spec).is_file():
+    if Path(spec).is_file():
         return spec, ""
+    file, is_file, name = spec.partition(".py:")
+    if is_file:
+        return f"{file}.py", name
+    place, _, name = spec.partition(":")
     return place, name
 
 
@@ -62,10 +77,8 @@ def _load_file(place: str) -> ModuleType:
     module = importlib.util.module_from_spec(found)
     # dataclasses and pickle look a class's module up by its name.
     sys.modules[name] = module
-    try:
-        found.loader.exec_module(module)
-    except (Exception, SystemExit) as exc:
-        raise _broken(place, exc, str(path.resolve())) from exc
+    loader = found.loader
+    _run_code(lambda: loader.exec_module(module), place, str(path.resolve()))
     return module
 
 
@@ -77,14 +90,46 @@ def _load_module(place: str) -> ModuleType:
         )
     if "" not in sys.path:
         sys.path.insert(0, "")
+    loaded: list[ModuleType] = []
     try:
-        return importlib.import_module(place)
-    except ModuleNotFoundError as exc:
-        if exc.name is not None and f"{place}.".startswith(f"{exc.name}."):
-            raise ProgramLoadError(f"there is no module {place!r}") from exc
-        raise _broken(place, exc, place) from exc
+        _run_code(lambda: loaded.append(importlib.import_module(place)), place, place)
+    except ProgramLoadError as exc:
+        missing = exc.__cause__
+        if not isinstance(missing, ModuleNotFoundError):
+            raise
+        if not f"{place}.".startswith(f"{missing.name}."):
+            raise
+        raise ProgramLoadError(f"there is no module {place!r}") from missing
+    if not loaded:
+        raise ProgramLoadError(
+            f"the module {place!r} runs a program while it is imported; put that "
+            "under 'if __name__ == \"__main__\"', or name the file"
+        )
+    return loaded[0]
+
+
+def _run_code(run: Callable[[], None], place: str, file: str) -> None:
+    """Run the code of a module, up to where it would run a program."""
+    try:
+        with collecting() as definitions:
+            run()
     except (Exception, SystemExit) as exc:
-        raise _broken(place, exc, place) from exc
+        raise _broken(place, exc, file) from exc
+    if definitions.stopped_by is not None:
+        warnings.warn(
+            f"{place} runs {definitions.stopped_by.name!r} while it is loaded; it is "
+            "loaded up to there and nothing was run",
+            stacklevel=2,
+        )
+
+
+def _referred(module: ModuleType, name: str, place: str) -> Program:
+    try:
+        return resolve(module, name, place)
+    except ProgramLoadError:
+        raise
+    except (Exception, SystemExit) as exc:
+        raise _broken(f"{place}:{name}", exc, str(module.__file__)) from exc
 
 
 def _broken(place: str, exc: BaseException, file: str) -> ProgramLoadError:
@@ -95,15 +140,6 @@ def _broken(place: str, exc: BaseException, file: str) -> ProgramLoadError:
     if isinstance(exc, ModuleNotFoundError):
         error.add_note(f"install {exc.name!r} beside sglrun, or put it next to {place}")
     return error
-
-
-def _named(module: ModuleType, name: str, place: str) -> Program:
-    found = getattr(module, name, None)
-    if isinstance(found, Program):
-        return found
-    programs = ", ".join(_own_programs(module)) or "none"
-    what = "is not a program" if found is not None else "does not exist"
-    raise ProgramLoadError(f"{name!r} {what} in {place} (programs: {programs})")
 
 
 def _own_programs(module: ModuleType) -> dict[str, Program]:

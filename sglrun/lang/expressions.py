@@ -4,8 +4,9 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from sglrun.errors import UnsupportedFeatureError
 from sglrun.lang.choices import (
     CHOICES_METHODS,
     ChoicesMethod,
@@ -276,6 +277,18 @@ def image(source: str | Path | bytes) -> Image:
         return Image(ImageData(url=source))
     data = Path(source).read_bytes()
     return Image(ImageData(data=data, media_type=_media_type(data)))
+
+
+def video(path: str | Path, num_frames: int) -> NoReturn:
+    """Refuse: no backend takes a video exactly.
+
+    Raises:
+        UnsupportedFeatureError: always.
+    """
+    raise UnsupportedFeatureError(
+        f"a video ({str(path)!r}) cannot be sent; take its {num_frames} frames as "
+        "images, and append image(frame) for each"
+    )
 
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
