@@ -118,11 +118,8 @@ class SGLangBackend(Backend):
         if request.prompt.text:
             usage = self.cache_prefix(request.prompt)
             start = choice.first_start(usage.prompt_tokens)
-        prompt, options, cost = self._scored(request, start)
+        prompt, options, cost = self._scored_from(request, start)
         usage += cost
-        if start > 0 and choice.needs_all(prompt, options):
-            prompt, options, cost = self._scored(request, 0)
-            usage += cost
         scores = choice.scores(request.choices, prompt, options)
         if request.unconditional:
             ids = [[token.token_id for token in score.tokens] for score in scores]
@@ -167,6 +164,22 @@ class SGLangBackend(Backend):
     def __exit__(self, *exc: object) -> None:
         """Close."""
         self.close()
+
+    def _scored_from(
+        self, request: SelectRequest, start: int
+    ) -> tuple[choice.Scored, Sequence[choice.Scored], Usage]:
+        spent = Usage()
+        if start > 0:
+            try:
+                prompt, options, spent = self._scored(request, start)
+            except BadRequestError:
+                # An option may make of the prompt fewer tokens than this start.
+                pass
+            else:
+                if not choice.needs_all(prompt, options):
+                    return prompt, options, spent
+        prompt, options, cost = self._scored(request, 0)
+        return prompt, options, spent + cost
 
     def _scored(
         self, request: SelectRequest, start: int
