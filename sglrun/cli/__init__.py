@@ -14,6 +14,7 @@ from sglrun.cli.doctor import doctor
 from sglrun.cli.help import HelpfulCommand
 from sglrun.cli.models import models_app
 from sglrun.cli.run import run
+from sglrun.cli.script import script
 from sglrun.cli.streams import BROKEN_PIPE, ReaderGoneError, Streams, open_streams
 from sglrun.cli.versions import version_of
 from sglrun.errors import RunInterruptedError, UsageError
@@ -29,6 +30,14 @@ app = typer.Typer(
 app.command("run", cls=HelpfulCommand, short_help="Run a program once, shown live.")(
     run
 )
+
+app.command(
+    "script",
+    cls=HelpfulCommand,
+    short_help="Run a script written for SGLang.",
+    # What stands after FILE is the script's, options too.
+    context_settings={"allow_interspersed_args": False},
+)(script)
 
 app.command("doctor", cls=HelpfulCommand, short_help="Say what would be used.")(doctor)
 app.add_typer(models_app, name="models", short_help="List or fetch local models.")

@@ -40,6 +40,7 @@ class RunConfig:
 
     Attributes:
         backend: the model side as it was said; ``backend`` is a name of the table.
+        names_backend: the user said something of it: a name, an address or a model.
         backend_options: the same, with the key, as a backend takes it.
         prices: of the profile, where it has any.
         dumb_terminal: the terminal cannot move its cursor.
@@ -49,6 +50,7 @@ class RunConfig:
 
     rows: RowSettings = field(default_factory=RowSettings)
     backend: BackendSettings = field(default_factory=BackendSettings)
+    names_backend: bool = False
     backend_options: BackendOptions = field(default_factory=BackendOptions)
     speed: SpeedSettings = field(default_factory=SpeedSettings)
     sampling: SamplingParams = field(default_factory=SamplingParams)
@@ -122,11 +124,13 @@ def resolve_config(
     named = [file for file in files if name in file.profiles][:1]
     profile = [_from_profile(file, name) for file in named]
     sources = [*said, *profile, *batches]
-    backend = _backend(name, profile, _found(SECTIONS["Backend"], sources))
+    found = _found(SECTIONS["Backend"], sources)
+    backend = _backend(name, profile, found)
     dumb = environment.get("TERM", "").lower() in {"dumb", "unknown"}
     return RunConfig(
         rows=RowSettings(**_found(SECTIONS["Rows"], sources)),
         backend=backend,
+        names_backend=not found.keys().isdisjoint(("backend", "url", "model")),
         backend_options=_backend_options(backend, sources, environment),
         speed=SpeedSettings(**_found(SECTIONS["Speed"], sources)),
         sampling=SamplingParams.of(**_found(SECTIONS["Sampling"], sources)),

@@ -1,0 +1,127 @@
+"""``sglrun script``: a whole script written for SGLang, with its own arguments."""
+
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated
+
+import typer
+
+from sglrun.cli.backend import offer_backend
+from sglrun.cli.log import logging_to
+from sglrun.cli.options import with_settings
+from sglrun.cli.streams import ReaderGoneError, Streams
+from sglrun.config import resolve_config
+from sglrun.errors import ProgramLoadError, SglrunError
+from sglrun.interpreter.failure import raising_place
+from sglrun.interpreter.global_config import global_config
+from sglrun.interpreter.sglang_modules import serve_sglang
+
+
+@with_settings("Backend", "Display", without=frozenset({"progress"}))
+def script(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The script.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ARGS]...", help="Arguments of the script."),
+    ] = None,
+    *,
+    replace_backends: Annotated[
+        bool,
+        typer.Option(
+            "--replace-backends",
+            help="Use this backend for every one that the script names.",
+            rich_help_panel="Backend",
+        ),
+    ] = False,
+    **options: object,
+) -> None:
+    """Run a whole script written for SGLang, its "import sglang" served by sglrun.
+
+    What stands after FILE is the script's own. Where the script names no backend, and
+    for sgl.Runtime(...), it runs on the one of these options.
+    """
+    streams: Streams = ctx.obj
+    config = resolve_config(options)
+    path = Path(file)
+    if not path.is_file():
+        what = "is a directory" if path.is_dir() else "does not exist"
+        raise ProgramLoadError(f"the script {file!r} {what}")
+    backend = offer_backend(config)
+    global_config.default_backend = backend
+    if replace_backends:
+        global_config.offered_backend = backend
+        global_config.replaces_backends = True
+    with logging_to(streams, config.display):
+        try:
+            code = run_script(path, arguments or (), streams)
+        finally:
+            for used in (global_config.default_backend, backend):
+                if used is not None:
+                    used.close()
+    raise typer.Exit(code)
+
+
+def run_script(path: Path, arguments: Sequence[str], streams: Streams) -> int:
+    """Run the script at *path* as ``python`` would; return its exit code.
+
+    A traceback begins with the script's own lines.
+
+    Raises:
+        SglrunError: the script did not catch it.
+        ReaderGoneError: nobody reads what it prints.
+    """
+    serve_sglang()
+    try:
+        with _as_main(path, arguments):
+            runpy.run_path(str(path), run_name="__main__")
+            sys.stdout.flush()
+    except SystemExit as exc:
+        return _exit_code(exc, streams)
+    except BrokenPipeError as exc:
+        raise ReaderGoneError from exc
+    except SglrunError as exc:
+        place = raising_place(exc, str(path))
+        if place is not None:
+            exc.add_note(f"at {place}")
+        raise
+    except Exception as exc:  # noqa: BLE001 - shown as python shows it
+        own = _from_script(exc.__traceback__, str(path))
+        lines = traceback.format_exception(type(exc), exc, own)
+        streams.show("".join(lines))
+        return 1
+    return 0
+
+
+@contextmanager
+def _as_main(path: Path, arguments: Sequence[str]) -> Iterator[None]:
+    """Let the process look as if it had been started with the script."""
+    before, folder = sys.argv, str(path.resolve().parent)
+    sys.argv = [str(path), *arguments]
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.argv = before
+        if folder in sys.path:
+            sys.path.remove(folder)
+
+
+def _exit_code(exc: SystemExit, streams: Streams) -> int:
+    if exc.code is None or isinstance(exc.code, int):
+        return exc.code or 0
+    streams.say(str(exc.code))
+    return 1
+
+
+def _from_script(trace: TracebackType | None, path: str) -> TracebackType | None:
+    """Return the part of *trace* that begins in the script."""
+    step = trace
+    while step is not None and step.tb_frame.f_code.co_filename != path:
+        step = step.tb_next
+    return step or trace
