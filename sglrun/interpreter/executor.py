@@ -104,6 +104,16 @@ class StreamExecutor:
         return self._evaluator
 
     @property
+    def backend(self) -> Backend:
+        """The model side."""
+        return self._settings.backend
+
+    @property
+    def open_role(self) -> str | None:
+        """The role that is open after all that was added."""
+        return self._role
+
+    @property
     def streams(self) -> TextStreams | None:
         """The texts as they grow, where the program is streamed."""
         return self._evaluator.streams

@@ -8,13 +8,15 @@ from typing import Any, Literal
 
 from sglrun.backends.base import Backend
 from sglrun.errors import BackendError, ProgramError
+from sglrun.interpreter.definitions import note_definition, note_run
 from sglrun.interpreter.global_config import global_config
 from sglrun.interpreter.program import Program
-from sglrun.interpreter.run import run_program, run_program_batch
+from sglrun.interpreter.run import run_program, run_program_batch, running_backend
 from sglrun.interpreter.state import ProgramState
-from sglrun.interpreter.tracer import trace_prefix
+from sglrun.interpreter.tracer import TraceBackend, trace_prefix
 from sglrun.lang.sampling import SamplingParams
 
+_WORTH_CACHING = 65  # characters: more than SGLang's 64
 _SAMPLING = frozenset(field.name for field in fields(SamplingParams))
 
 
@@ -38,7 +40,8 @@ class Function(Program):
         Args:
             *args: the program's arguments.
             stream: run the body in a thread, so that texts can be read as they grow.
-            backend: the model side; the default backend if it is not given.
+            backend: the model side; if it is not given, that of the program which
+                calls this one, or the default backend.
             use_thread: let generations run beside the body.
             **kwargs: arguments and sampling parameters by name.
 
@@ -47,11 +50,12 @@ class Function(Program):
             Exception: what the author's code raised, unless *stream*; without
                 *use_thread* also what a backend raised.
         """
+        note_run(self)
         sampling = self._sampling(kwargs)
         state = run_program(
             self,
             self.arguments(args, kwargs),
-            backend=backend or global_config.require_backend(),
+            backend=_chosen(backend),
             sampling=sampling,
             inline=not use_thread,
             stream=stream,
@@ -92,13 +96,14 @@ class Function(Program):
             TypeError: *batch* is no sequence.
         """
         del progress_bar
+        note_run(self)
         if not isinstance(batch, list | tuple):
             raise TypeError(
                 f"a batch is a list of arguments, not {type(batch).__name__}"
             )
         states = self._batch(
             batch,
-            backend or global_config.require_backend(),
+            _chosen(backend),
             self._sampling(sampling),
             None if num_threads == "auto" else num_threads,
         )
@@ -128,12 +133,13 @@ class Function(Program):
     def cache(self, backend: Backend | None = None) -> None:
         """Have the backend read the text that all runs begin with; waits.
 
+        Nothing is sent where that text is short: reading it again costs no more.
         Tracing calls the author's function once with placeholders. A backend that
         refuses is named in a warning.
         """
-        backend = backend or global_config.require_backend()
+        backend = _chosen(backend)
         prefix = trace_prefix(self, template=backend.chat_template).prompt
-        if not (prefix.text and backend.capabilities.prefix_cache):
+        if len(prefix.text) < _WORTH_CACHING or not backend.capabilities.prefix_cache:
             return
         try:
             backend.cache_prefix(prefix)
@@ -148,6 +154,13 @@ class Function(Program):
         return SamplingParams.of(**{name: kwargs.pop(name) for name in names})
 
 
+def _chosen(given: Backend | None) -> Backend:
+    around = running_backend.get()
+    if isinstance(around, TraceBackend):  # what is traced asks no model
+        return around
+    return given or around or global_config.require_backend()
+
+
 def function(
     func: Callable[..., object] | None = None, num_api_spec_tokens: int | None = None
 ) -> Any:
@@ -156,25 +169,17 @@ def function(
     Use it bare or with parentheses.
 
     Raises:
-        ProgramError: the function takes no state, or is ``async``.
+        ProgramError: the function takes no state, is ``async`` or a generator, or has
+            a parameter that cannot be given by name.
     """
     if func is None:
         return lambda given: function(given, num_api_spec_tokens)
-    if inspect.iscoroutinefunction(func):
-        raise ProgramError(
-            f"the program {func.__name__!r} is async; write it as a plain function, "
-            "expressions run beside it anyway"
-        )
+    _check_plain(func)
     kinds = inspect.Parameter
-    named = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
-    _, *rest = inspect.signature(func).parameters.values() or (None,)
-    if not inspect.signature(func).parameters:
-        raise ProgramError(
-            f"the program {func.__name__!r} must take the state as its first "
-            f"parameter: def {func.__name__}(s, ...)"
-        )
+    named = (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
+    _, *rest = inspect.signature(func).parameters.values()
     taken = [parameter for parameter in rest if parameter.kind in named]
-    return Function(
+    program = Function(
         func=func,
         name=func.__name__,
         parameters=tuple(parameter.name for parameter in taken),
@@ -182,3 +187,34 @@ def function(
         takes_any=any(parameter.kind is kinds.VAR_KEYWORD for parameter in rest),
         num_api_spec_tokens=num_api_spec_tokens,
     )
+    note_definition(program)
+    return program
+
+
+def _check_plain(func: Callable[..., object]) -> None:
+    name = func.__name__
+    for is_other, what in _NOT_PLAIN.items():
+        if is_other(func):
+            raise ProgramError(
+                f"the program {name!r} is {what}; write it as a plain function, "
+                "expressions run beside it anyway"
+            )
+    parameters = tuple(inspect.signature(func).parameters.values())
+    if not parameters:
+        raise ProgramError(
+            f"the program {name!r} must take the state as its first "
+            f"parameter: def {name}(s, ...)"
+        )
+    for parameter in parameters[1:]:
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            raise ProgramError(
+                f"the program {name!r} takes {parameter.name!r} by position only, but "
+                "rows give arguments by name; move the '/' before it"
+            )
+
+
+_NOT_PLAIN: Mapping[Callable[[object], bool], str] = {
+    inspect.iscoroutinefunction: "async",
+    inspect.isasyncgenfunction: "an async generator",
+    inspect.isgeneratorfunction: "a generator",
+}

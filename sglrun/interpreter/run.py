@@ -1,9 +1,13 @@
 """Running a program: once, and over many arguments at the same time."""
 
+import contextvars
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 
 from sglrun.backends.base import Backend
+from sglrun.errors import ProgramError
 from sglrun.interpreter.executor import Settings, StreamExecutor
 from sglrun.interpreter.failure import Failure, raising_place
 from sglrun.interpreter.fan_out import FanOut, auto_num_threads
@@ -14,6 +18,11 @@ from sglrun.lang.sampling import SamplingParams
 
 Arguments = Mapping[str, object] | Sequence[object]
 """The arguments of one run: by name, or by position."""
+
+running_backend: ContextVar[Backend | None] = ContextVar(
+    "running_backend", default=None
+)
+"""The backend of the program whose body runs here; what it calls is run on it too."""
 
 
 def run_program(
@@ -54,22 +63,51 @@ def run_program(
         run_body(program, state, arguments)
         state.stream_executor.finish()
 
-    threading.Thread(target=body, name="sglrun-body", daemon=True).start()
+    context = contextvars.copy_context()
+    threading.Thread(
+        target=context.run, args=(body,), name="sglrun-body", daemon=True
+    ).start()
     return state
 
 
 def run_body(program: Program, state: ProgramState, arguments: Arguments) -> None:
-    """Call the author's function; what it raises becomes the state's failure."""
+    """Call the author's function; what it raises becomes the state's failure.
+
+    Warns:
+        UserWarning: the function leaves a role open.
+
+    Raises:
+        KeyboardInterrupt: the user's, after the state has failed with it.
+    """
+    executor = state.stream_executor
+    token = running_backend.set(executor.backend)
     try:
-        given = (
-            program.arguments((), arguments)
-            if isinstance(arguments, Mapping)
-            else program.arguments(tuple(arguments), {})
-        )
+        given = _by_name(program, arguments)
         state.ret_value = program.func(state, **{**given, **program.bound})
-    except (Exception, SystemExit) as exc:  # noqa: BLE001 - a row's failure is a result
+        if executor.open_role is not None and executor.failure is None:
+            warnings.warn(
+                f"the program {program.name!r} ends inside {executor.open_role!r}; "
+                "the turn is among its messages as far as it goes",
+                stacklevel=2,
+            )
+    except BaseException as exc:  # a row's failure is a result
         where = raising_place(exc, str(program.path))
-        state.stream_executor.fail(Failure(cause=exc, where=where, in_body=True))
+        executor.fail(Failure(cause=exc, where=where, in_body=True))
+        if isinstance(exc, KeyboardInterrupt):
+            raise
+    finally:
+        running_backend.reset(token)
+
+
+def _by_name(program: Program, arguments: Arguments) -> dict[str, object]:
+    if isinstance(arguments, Mapping):
+        return program.arguments((), arguments)
+    if isinstance(arguments, str) or not isinstance(arguments, Sequence):
+        raise ProgramError(
+            f"the arguments of {program.name!r} are a mapping or a list, "
+            f"not {arguments!r}"
+        )
+    return program.arguments(tuple(arguments), {})
 
 
 def run_program_batch(

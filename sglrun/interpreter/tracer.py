@@ -5,9 +5,10 @@ and a backend that answers nothing. Whatever the author's code does, tracing onl
 it touches nothing that another thread could see.
 """
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import NoReturn, Self, SupportsIndex
+from typing import NoReturn
 
 from sglrun.backends.base import (
     Backend,
@@ -18,7 +19,15 @@ from sglrun.backends.base import (
     SelectRequest,
 )
 from sglrun.interpreter.executor import Settings, StreamExecutor
-from sglrun.interpreter.failure import raising_place
+from sglrun.interpreter.failure import Failure, raising_place
+from sglrun.interpreter.placeholder import (
+    END,
+    ESCAPED_END,
+    ESCAPED_MARK,
+    MARK,
+    Placeholder,
+    TraceEndError,
+)
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.run import run_body
 from sglrun.interpreter.state import ProgramState
@@ -26,10 +35,6 @@ from sglrun.lang import ir
 from sglrun.lang.chat_template import ChatTemplate
 from sglrun.lang.prompt import Message, Part, Prompt
 from sglrun.lang.sampling import SamplingParams
-
-# Private-use characters: no real prompt has them, so what stands before is constant.
-_MARK, _END = "\ue000", "\ue001"
-_ESCAPED_MARK = "\\ue000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,79 +52,48 @@ class TracedPrefix:
     where: str | None = None
 
 
-class _TraceEndError(BaseException):
-    """Nothing after this point is the same for all rows."""
+class TraceBackend(Backend):
+    """A backend that ends the trace at the first thing a model must say.
 
-
-class Placeholder(str):
-    """Stands for an argument: text like any other, whose content is not known.
-
-    What would need the content ends the trace.
+    Attributes:
+        ended_at: what was said until then, once the trace has ended.
+        ended_by: what ended it, in words.
+        where: the author's line, where it is known.
+        said: what the traced program has said so far.
     """
-
-    __slots__ = ("name",)
-    name: str
-
-    def __new__(cls, name: str) -> Self:
-        """Return the placeholder of the argument *name*."""
-        made = super().__new__(cls, f"{_MARK}{name}{_END}")
-        made.name = name
-        return made
-
-    def _unknown(self, what: str) -> NoReturn:
-        raise _TraceEndError(f"{what} argument {self.name!r}")
-
-    def __len__(self) -> int:  # noqa: PLE0303 - never returns
-        """End the trace."""
-        self._unknown("the length of")
-
-    def __iter__(self) -> Iterator[str]:
-        """End the trace."""
-        self._unknown("iteration over")
-
-    def __contains__(self, item: object) -> bool:
-        """End the trace."""
-        self._unknown("a search in")
-
-    def __bool__(self) -> bool:  # noqa: PLE0304 - never returns
-        """End the trace."""
-        self._unknown("the truth of")
-
-    def __eq__(self, other: object) -> bool:
-        """End the trace."""
-        self._unknown("a comparison of")
-
-    def __hash__(self) -> int:  # noqa: PLE0309 - never returns
-        """End the trace."""
-        self._unknown("a lookup by")
-
-    def __getitem__(self, key: SupportsIndex | slice) -> str:
-        """Stand for any part of the argument too."""
-        return self
-
-
-class _NoAnswers(Backend):
-    """A backend that ends the trace at the first thing a model must say."""
 
     kind = "trace"
     model = "trace"
 
     def __init__(self, chat_template: ChatTemplate) -> None:
+        """Begin with nothing said."""
         self.chat_template = chat_template
-        self.first_prompt: Prompt | None = None
+        self.ended_at: Prompt | None = None
         self.ended_by = ""
+        self.where: str | None = None
+        self.said: Callable[[], Prompt] = lambda: Prompt(template=chat_template)
 
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """End the trace."""
         del on_text
-        self._end(request.prompt, "a generation")
+        self._asked(request.prompt, "a generation")
 
     def select(self, request: SelectRequest) -> Selection:
-        self._end(request.prompt, "a select")
+        """End the trace."""
+        self._asked(request.prompt, "a select")
 
-    def _end(self, prompt: Prompt, what: str) -> NoReturn:
-        if self.first_prompt is None:
-            self.first_prompt, self.ended_by = prompt, what
-        raise _TraceEndError(what)
+    def end(self, prompt: Prompt, what: str, where: str | None = None) -> None:
+        """Note what ends the trace; only the first thing counts."""
+        if self.ended_at is None:
+            self.ended_at, self.ended_by, self.where = prompt, what, where
+
+    def _asked(self, prompt: Prompt, what: str) -> NoReturn:
+        said = self.said()
+        if prompt is said or not prompt.text.startswith(said.text):
+            self.end(prompt, what)  # asked by the program itself, or by one it calls
+        else:
+            self.end(said, "a fork")  # branches go on in several ways
+        raise TraceEndError(what)
 
 
 def trace_prefix(
@@ -139,67 +113,88 @@ def trace_prefix(
     arguments: dict[str, object] = {
         name: Placeholder(name) for name in program.free if name in names
     }
-    backend, seen = _NoAnswers(template), _Seen()
+    backend = TraceBackend(template)
+    watch = _Watch(backend)
     settings = Settings(
         backend=backend,
         sampling=SamplingParams(),
         inline=True,
         inline_forks=True,
-        observer=seen,
+        observer=watch,
     )
     state = ProgramState(StreamExecutor(settings, Prompt(template=template)))
-    reason, where = _trace_body(program, state, arguments)
-    prompt = backend.first_prompt or state.stream_executor.evaluator.prompt
-    if seen.argument is not None and _mark_in(prompt.text) >= 0:
-        reason, where = seen.argument, seen.where
-    elif backend.first_prompt is not None:
-        reason, where = backend.ended_by, _first_place(state) or where
+    backend.said = lambda: state.stream_executor.evaluator.prompt
+    run_body(program, state, arguments)
+    failure = state.failure
+    where = None if failure is None else failure.where
+    backend.end(backend.said(), _why(failure), where)
+    prompt = backend.ended_at or backend.said()
+    reason, where = backend.ended_by, backend.where or where
+    name = _argument_in(prompt.text)
+    if name is not None:
+        reason, where = f"argument {name!r}", watch.where or where
     return TracedPrefix(prompt=_constant(prompt), ended_by=reason, where=where)
 
 
-class _Seen:
-    """Notes the first argument that is appended."""
+class _Watch:
+    """Notes where the first argument is appended, and what makes the rest uncertain."""
 
-    def __init__(self) -> None:
-        self.argument: str | None = None
+    def __init__(self, backend: TraceBackend) -> None:
         self.where: str | None = None
+        self._backend = backend
+        self._around = sys.exc_info()[1]  # handled by who asked for the trace
 
     def __call__(self, piece: ir.Piece, where: str | None) -> None:
-        if self.argument is None and isinstance(piece, ir.Text):
-            at = _mark_in(piece.value)
-            if at >= 0:
-                name = piece.value[at:].removeprefix(_MARK).partition(_END)[0]
-                self.argument, self.where = f"argument {name!r}", where
+        raised = sys.exc_info()[1]
+        if raised is not None and raised is not self._around:
+            # With a row's own values it might not have been raised: what is said while
+            # it is handled, the end of a ``with s.user():`` too, is not constant.
+            place = raising_place(raised, "") or where
+            self._backend.end(self._backend.said(), _in_words(raised), place)
+        elif isinstance(piece, ir.Image):
+            self._backend.end(self._backend.said(), "an image", where)
+        elif isinstance(piece, ir.Text) and _mark_in(piece.value) >= 0:
+            self.where = self.where or where
 
 
-def _trace_body(
-    program: Program, state: ProgramState, arguments: dict[str, object]
-) -> tuple[str, str | None]:
-    try:
-        run_body(program, state, arguments)
-    except _TraceEndError as exc:
-        return str(exc), raising_place(exc, str(program.path))
-    failure = state.failure
-    if failure is None or not failure.in_body:
-        return "the end of the program", None
-    cause = failure.cause
-    return f"{type(cause).__name__} while tracing: {cause}", failure.where
+def _why(failure: Failure | None) -> str:
+    return "the end of the program" if failure is None else _in_words(failure.cause)
 
 
-def _first_place(state: ProgramState) -> str | None:
-    return None if state.failure is None else state.failure.where
+def _in_words(raised: BaseException) -> str:
+    if isinstance(raised, TraceEndError):
+        return str(raised)
+    name = _argument_in(str(raised))
+    what = str(raised) if name is None else f"of argument {name!r}"
+    return f"{type(raised).__name__} while tracing: {what}"
+
+
+def _argument_in(text: str) -> str | None:
+    at = _mark_in(text)
+    if at < 0:
+        return None
+    rest = text[at:].removeprefix(ESCAPED_MARK).removeprefix(MARK)
+    return rest.partition(ESCAPED_END if text.startswith(ESCAPED_MARK, at) else END)[0]
 
 
 def _mark_in(text: str) -> int:
-    found = [at for mark in (_MARK, _ESCAPED_MARK) if (at := text.find(mark)) >= 0]
+    found = [at for mark in (MARK, ESCAPED_MARK) if (at := text.find(mark)) >= 0]
     return min(found, default=-1)
+
+
+def _before_mark(text: str) -> str:
+    # JSON's quote before it belongs to the argument, which may be no string.
+    return text[: _mark_in(text)].removesuffix('"')
 
 
 def _constant(prompt: Prompt) -> Prompt:
     at = _mark_in(prompt.text)
     if at < 0:
         return prompt
-    cut = replace(prompt, text=prompt.text[:at])
+    loose = prompt.loose_text
+    if _mark_in(loose) >= 0:
+        loose = _before_mark(loose)
+    cut = replace(prompt, text=_before_mark(prompt.text), loose_text=loose)
     kept: list[Message] = []
     for message in prompt.messages:
         parts, whole = _constant_parts(message.parts)
@@ -217,6 +212,7 @@ def _constant_parts(parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], bool]:
     for part in parts:
         at = _mark_in(part) if isinstance(part, str) else -1
         if isinstance(part, str) and at >= 0:
-            return (*kept, part[:at]) if at else tuple(kept), False
+            before = _before_mark(part)
+            return (*kept, before) if before else tuple(kept), False
         kept.append(part)
     return tuple(kept), True
