@@ -4,6 +4,7 @@ There is no barrier: a thread that is free takes the next item, and at most a wi
 items is held between the source and the reader of the results.
 """
 
+import contextvars
 import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -48,7 +49,8 @@ class FanOut(Generic[T, R]):
         Args:
             work: called for each item, in many threads at once; what it raises is
                 raised to the reader.
-            items: the source; one thread at a time takes from it.
+            items: the source; one thread at a time takes from it. What it raises is
+                raised to the reader after the results of all that it gave.
             num_threads: items worked on at the same time; at least 1.
             window: items taken and not yet read as results; by default twice the
                 threads, or 64 times in order, so that one slow item idles nobody.
@@ -70,6 +72,8 @@ class FanOut(Generic[T, R]):
         self._taken = 0
         self._working = 0
         self._ended = False  # the source is exhausted, or must not be asked again
+        self._source_error: BaseException | None = None
+        self._context = contextvars.copy_context()
 
     def stop(self) -> None:
         """Take no more items; those being worked on still give results."""
@@ -86,6 +90,8 @@ class FanOut(Generic[T, R]):
                 if self._ordered
                 else (self._unwrap(done) for done in completed)
             )
+            if self._source_error is not None:
+                raise self._source_error
         finally:
             self.stop()
             for _ in completed:
@@ -123,7 +129,10 @@ class FanOut(Generic[T, R]):
                 return
             self._threads += 1
             name = f"sglrun-row-{self._threads}"
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        context = self._context.copy()
+        threading.Thread(
+            target=context.run, args=(self._run,), name=name, daemon=True
+        ).start()
 
     def _run(self) -> None:
         while (taken := self._take()) is not None:
@@ -153,8 +162,8 @@ class FanOut(Generic[T, R]):
                 self._end()
                 return None
             except BaseException as exc:  # noqa: BLE001 - handed to the reader
+                self._source_error = exc
                 self._end()
-                self._done.put(_Done(self._taken, None, exc))
                 return None
             return self._claim(item)
 
