@@ -201,6 +201,7 @@ def test_a_wrong_price_is_named(tmp_path: Path) -> None:
         ("num_threads", "0", "--num-threads: '0' is not a whole number from 1 or auto"),
         ("order", "random", "--order: 'random' is not one of input, completion"),
         ("backend", "opnai", "--backend: unknown backend 'opnai' (did you mean 'op"),
+        ("max_errors", "101%", "--max-errors: '101%' is not a number of rows or"),
         ("headers", ["sk-secret"], "--header: what is given is not of the form"),
         ("api_key_env", "sk-secret", "--api-key-env: what is given is not the name"),
         ("api_key_env", "hf_Secret", "--api-key-env: the variable is not set"),
@@ -247,9 +248,33 @@ def test_the_key_never_shows(tmp_path: Path) -> None:
     assert "sk-secret" not in repr(config)
 
 
+@pytest.mark.parametrize(("typed", "value"), [("5", 5), ("5%", 0.05), ("100%", 1.0)])
+def test_a_limit_is_a_number_or_a_share(
+    tmp_path: Path, typed: str, value: float
+) -> None:
+    """``--max-errors`` is rows as an integer, or a share as a fraction."""
+    limit = resolve(tmp_path, max_errors=typed).safety.max_errors
+
+    assert (type(limit), limit) == (type(value), value)
+
+
 def test_a_missing_default_key_is_no_error(tmp_path: Path) -> None:
     """A server of one's own needs no key, so OPENAI_API_KEY may be unset."""
     assert resolve(tmp_path, backend="openai").backend_options.api_key is None
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({}, False), ({"model": "m"}, True), ({"url": "http://h"}, True)],
+)
+def test_whether_a_backend_is_named(
+    tmp_path: Path, *, options: dict[str, str], expected: bool
+) -> None:
+    """Whoever names a backend, an address or a model has chosen the backend."""
+    config = resolve_config(options, environment={}, folder=tmp_path)
+
+    assert config.names_backend == expected
+    assert resolve(tmp_path, backend="local").names_backend
 
 
 def test_headers_repeat(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ Rule: the same text means the same in an option, a variable and a file.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+_ALL = 100
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
@@ -130,6 +132,16 @@ def some_of(*words: str) -> Kind:
     return Kind(metavar=known, expects=f"some of {known}", parse=parse)
 
 
+def _row_limit(value: object) -> int | float:
+    """Return a number of rows as an integer, a share of them as a fraction."""
+    if isinstance(value, str) and value.endswith("%"):
+        percent = _number(value.removesuffix("%"))
+        if not 0 <= percent <= _ALL:
+            raise ValueError
+        return percent / _ALL
+    return int(str(whole(0).parse(value)))
+
+
 def _threads(value: object) -> int | str:
     return "auto" if value == "auto" else int(str(whole(1).parse(value)))
 
@@ -157,4 +169,9 @@ VARIABLE = Kind(
     expects="the name of an environment variable",
     parse=_variable,
     secret=True,
+)
+ROW_LIMIT = Kind(
+    metavar="N|N%",
+    expects="a number of rows or a share of them in percent",
+    parse=_row_limit,
 )

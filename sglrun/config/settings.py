@@ -7,11 +7,13 @@ configuration files and help are made from the fields.
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from sglrun.batch.results import Include, Layout
 from sglrun.config.kinds import (
     HEADERS,
     PATH,
+    ROW_LIMIT,
     SECONDS,
     STRINGS,
     SWITCH,
@@ -96,12 +98,12 @@ class RowSettings:
         one_of("input", "completion"), default="input", help="Order of the results."
     )
     format: Literal["record", "flat"] = _setting(
-        one_of("record", "flat"),
+        one_of(*get_args(Layout)),
         default="record",
         help="A record for each row, or the row with columns added.",
     )
-    include: tuple[str, ...] = _setting(
-        some_of("arguments", "text", "messages", "meta"),
+    include: tuple[Include, ...] = _setting(
+        some_of(*get_args(Include)),
         default=(),
         help="More that each result is to hold.",
     )
@@ -164,8 +166,17 @@ class SpeedSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SafetySettings:
-    """When a run ends before its last row."""
+    """When a row fails, and when a run ends before its last row."""
 
+    max_errors: int | float | None = _setting(
+        ROW_LIMIT, default=None, help="End the run when more rows than this failed."
+    )
+    row_timeout: float | None = _setting(
+        SECONDS, default=None, help="A row begins no request later than this."
+    )
+    require_stop: bool = _setting(
+        SWITCH, default=False, help="A generation that is cut off fails its row."
+    )
     grace: float = _setting(
         SECONDS, default=30.0, help="After a signal, wait this long for rows in flight."
     )

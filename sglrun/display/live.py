@@ -8,6 +8,7 @@ from rich.text import Text
 
 from sglrun.display import wording
 from sglrun.display.meter import Meter
+from sglrun.display.progress import Progress
 from sglrun.display.snapshot import Snapshot, cached, pace, position
 from sglrun.display.stderr import QuietStream
 
@@ -17,7 +18,7 @@ _UNKNOWN_WIDTH = 80
 _SEPARATOR = " · "
 
 
-class LiveProgress:
+class LiveProgress(Progress):
     """A progress bar with what is worth knowing below it, redrawn 8 times a second.
 
     While it is shown, what the process prints goes above it.
@@ -25,7 +26,7 @@ class LiveProgress:
 
     def __init__(self, meter: Meter, stream: QuietStream) -> None:
         """Show *meter* on *stream*, which is a terminal."""
-        self._meter = meter
+        super().__init__(meter, stream)
         self._console = Console(file=stream, force_terminal=True, highlight=False)
         if self._console.width < 1:  # COLUMNS=0, as cron has it
             self._console.width = _UNKNOWN_WIDTH

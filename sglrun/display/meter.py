@@ -15,21 +15,11 @@ _SAMPLE_S = 0.5
 class Meter:
     """Counts of a run. One thread adds, any thread looks."""
 
-    def __init__(
-        self,
-        *,
-        in_flight: Callable[[], int] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Begin to measure now.
-
-        Args:
-            in_flight: tells how many rows are being worked on.
-            clock: seconds that only go up.
-        """
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin to measure now, by *clock*, in seconds that only go up."""
         self._lock = threading.Lock()
         self._clock = clock
-        self._in_flight = in_flight
+        self._in_flight: Callable[[], int] | None = None
         self._total: int | None = None
         self._resumed = 0
         self._ok = 0
@@ -38,10 +28,19 @@ class Meter:
         self._began = self._last = clock()
         self._samples = deque([(self._began, 0)])
 
-    def expect(self, *, total: int | None, resumed: int = 0) -> None:
-        """Take how many rows the input has, and how many of them are done already."""
+    def watch(self, in_flight: Callable[[], int]) -> None:
+        """Ask *in_flight* how many rows are being worked on."""
+        self._in_flight = in_flight
+
+    def expect(self, total: int) -> None:
+        """Take how many rows the input has."""
         with self._lock:
-            self._total, self._resumed = total, resumed
+            self._total = total
+
+    def resume(self, rows: int) -> None:
+        """Take how many rows an earlier run had finished, of those seen so far."""
+        with self._lock:
+            self._resumed = rows
 
     def add(self, *, ok: bool, usage: Usage) -> None:
         """Count a row that ended, and what it cost."""

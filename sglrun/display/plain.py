@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate, repeat
 
 from sglrun.display.meter import Meter
+from sglrun.display.progress import Progress
 from sglrun.display.snapshot import Snapshot, plain_line
 from sglrun.display.stderr import QuietStream
 
@@ -15,7 +16,7 @@ _GROWTH = 1.5
 _LONGEST_S = 120.0
 
 
-class PlainProgress:
+class PlainProgress(Progress):
     """A line of progress at growing intervals, also while nothing happens.
 
     A thread of its own writes them; ``stop`` joins it.
@@ -25,8 +26,7 @@ class PlainProgress:
         self, meter: Meter, stream: QuietStream, line: Callable[[Snapshot], str]
     ) -> None:
         """Show *meter* on *stream*, as *line* words it."""
-        self._meter = meter
-        self._stream = stream
+        super().__init__(meter, stream)
         self._line = line
         self._stopped = threading.Event()
         self._thread = threading.Thread(

@@ -20,7 +20,8 @@ class Clock:
 def test_rows_and_tokens_add_up() -> None:
     """What is added is counted: rows by outcome, and their tokens."""
     meter = Meter(clock=Clock())
-    meter.expect(total=10, resumed=4)
+    meter.expect(10)
+    meter.resume(4)
     meter.add(ok=True, usage=Usage(prompt_tokens=10))
     meter.add(ok=False, usage=Usage(prompt_tokens=5))
     snapshot = meter.snapshot()

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from sglrun.backends.base import Usage
+from sglrun.display.displays import choose_progress, create_progress
 from sglrun.display.live import render
 from sglrun.display.meter import Meter
 from sglrun.display.plain import PlainProgress, intervals, json_line, text_line
-from sglrun.display.progress import choose_progress, create_progress
 from sglrun.display.snapshot import Snapshot
 from sglrun.display.stderr import QuietStream
 
