@@ -16,7 +16,7 @@ BUG = 70
 
 def exit_code(error: BaseException) -> int:
     """Return the exit code of a command that *error* ended."""
-    if isinstance(error, BackendError):
+    if isinstance(error, BackendError | OSError):
         return RunStoppedError.exit_code
     if isinstance(error, SglrunError | typer.TyperException):
         return error.exit_code
@@ -34,7 +34,7 @@ def lines(error: BaseException, *, verbose: bool = False) -> Iterator[str]:
         yield f"sglrun: error: {_first_low(error.format_message())}"
         yield from _usage_hint(error)
         return
-    known = isinstance(error, SglrunError)
+    known = isinstance(error, SglrunError | OSError)
     if verbose or not known:
         yield from "".join(traceback.format_exception(error)).splitlines()
     if not known:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from errno import EBADF
 
 from sglrun.display.stderr import QuietStream
+from sglrun.errors import RunStoppedError, UsageError
 
 STDOUT, STDERR = 1, 2
 BROKEN_PIPE = 128 + 13
@@ -39,6 +40,15 @@ class Streams:
         """Write *line* to stderr, above the progress if that is shown."""
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
+
+    def need_stdout(self) -> None:
+        """Check that results can go to stdout.
+
+        Raises:
+            UsageError: it was closed when the process began.
+        """
+        if not self.out_is_open:
+            raise UsageError("stdout is closed, so nobody would see the results")
 
     def show(self, text: str) -> None:
         """Write *text* to stderr as it is."""
@@ -75,7 +85,7 @@ def write_out(data: bytes) -> None:
 
     Raises:
         ReaderGoneError: nobody reads it.
-        OSError: it cannot be written, as on a full disk.
+        RunStoppedError: it cannot be written, as on a full disk.
     """
     rest = memoryview(data)
     while rest:
@@ -83,6 +93,8 @@ def write_out(data: bytes) -> None:
             rest = rest[os.write(STDOUT, rest) :]
         except BrokenPipeError as exc:
             raise ReaderGoneError from exc
+        except OSError as exc:
+            raise RunStoppedError(f"stdout cannot be written: {exc.strerror}") from exc
 
 
 def _hold(number: int) -> bool:
