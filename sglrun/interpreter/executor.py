@@ -4,8 +4,8 @@ Rule: it owns the text, the variables and the failure of one program; whoever fa
 first fails every later expression and every reader with the first cause. It knows no
 backend by name.
 
-A piece that needs no model is executed at once by the thread that adds it, as long as
-nothing waits before it. The rest is left to a thread that ends when nothing is left to
+What needs no model is executed at once by the thread that adds it, as long as nothing
+waits before it. The rest is left to a thread that ends when nothing is left to
 do, so that there is nothing to close and nothing to lose.
 """
 
@@ -40,7 +40,8 @@ class Settings:
         stream: texts can be read while they grow.
         inline: generations run in the thread that adds them, those of forks excepted.
         inline_forks: those of forks too, one after the other.
-        observer: told of every piece and the author's line, before it is executed.
+        observer: told of every piece and the author's line, by the thread that is
+            about to execute it.
     """
 
     backend: Backend
@@ -130,36 +131,38 @@ class StreamExecutor:
         with self._changed:
             self._raise_failure()
             self._role = _role_after(self._role, pieces)
-        for piece in pieces:
-            if self._settings.observer is not None:
-                self._settings.observer(piece, where)
-            self._submit(piece, where)
-
+            tasks = [self._task(piece, where) for piece in pieces]
+            mine = self._enqueue(*tasks)
+        asks = any(isinstance(piece, ir.Gen | ir.Select) for piece in pieces)
+        if mine and (self._inline or not asks):
+            self._drain()
+        elif mine:
+            context = contextvars.copy_context()
+            threading.Thread(
+                target=context.run,
+                args=(self._drain,),
+                name="sglrun-program",
+                daemon=True,
+            ).start()
         if self._inline:
             self._raise_failure()
 
-    def _submit(self, piece: ir.Piece, where: str | None) -> None:
-        with self._changed:
-            self._raise_failure()
-            task = _Task(
-                execute=partial(self._evaluator.execute, piece),
-                results=self._declare(piece),
-                variable=next(iter(ir.defines(piece)), None),
-                where=where,
-            )
-            if not self._enqueue(task):
-                return
-        if self._inline or not isinstance(piece, ir.Gen | ir.Select):
-            self._drain()
-            return
-        context = contextvars.copy_context()
-        threading.Thread(
-            target=context.run, args=(self._drain,), name="sglrun-program", daemon=True
-        ).start()
+    def _task(self, piece: ir.Piece, where: str | None) -> _Task:
+        return _Task(
+            execute=partial(self._execute, piece, where),
+            results=self._declare(piece),
+            variable=next(iter(ir.defines(piece)), None),
+            where=where,
+        )
 
-    def _enqueue(self, task: _Task) -> bool:
-        """Add *task*; return whether the caller is to see to it that it is executed."""
-        self._tasks.append(task)
+    def _execute(self, piece: ir.Piece, where: str | None) -> tuple[object, ...]:
+        if self._settings.observer is not None:
+            self._settings.observer(piece, where)
+        return self._evaluator.execute(piece)
+
+    def _enqueue(self, *tasks: _Task) -> bool:
+        """Add *tasks*; return whether the caller is to see that they are executed."""
+        self._tasks.extend(tasks)
         idle, self._busy = not self._busy, True
         return idle
 

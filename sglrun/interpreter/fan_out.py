@@ -23,6 +23,23 @@ class _Done(Generic[R]):
     error: BaseException | None = None
 
 
+class _InOrder(Generic[R]):
+    """Holds results back until those before them have come."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, _Done[R]] = {}
+        self._following = 0
+
+    def ready(self, came: list[_Done[R]]) -> list[_Done[R]]:
+        """Take what *came*; return what may go on, in order."""
+        self._waiting.update((done.number, done) for done in came)
+        ready = []
+        while self._following in self._waiting:
+            ready.append(self._waiting.pop(self._following))
+            self._following += 1
+        return ready
+
+
 def auto_num_threads() -> int:
     """Return SGLang's ``num_threads="auto"``: 96, or 16 for each core."""
     return max(96, 16 * (os.cpu_count() or 1))
@@ -81,6 +98,48 @@ class FanOut(Generic[T, R]):
         self._room.release()
         self._done.put(None)
 
+    def abandon(self) -> None:
+        """End the iteration now; items being worked on give no results."""
+        self._abandoned = True
+        self.stop()
+
+    def batches(self, most: int = 256) -> Iterator[list[R]]:
+        """Iterate over the results, as many at once as are there, *most* at most.
+
+        What an item or the source raises is raised at the end: no more items are taken,
+        and the results of those being worked on come first. Leaving early abandons
+        them.
+        """
+        in_order = _InOrder[R]() if self._ordered else None
+        error: BaseException | None = None
+        try:
+            for first in self._completed():
+                came = [first, *self._waiting(most - 1)]
+                ready = came if in_order is None else in_order.ready(came)
+                batch = [done.result for done in ready if done.error is None]
+                for done in ready:
+                    self._room.release()
+                    error = error or done.error
+                if error is not None:
+                    self.stop()
+                if batch:
+                    yield batch  # type: ignore[misc]
+        finally:
+            self.abandon()
+        if error is not None:
+            raise error
+
+    def _waiting(self, most: int) -> Iterator[_Done[R]]:
+        """Take what waits to be read, without waiting for more."""
+        for _ in range(most):
+            if self._done.empty():
+                return
+            done = self._done.get()
+            if done is None:
+                self._done.put(None)  # the end, which must be seen by who waits for it
+                return
+            yield done
+
     def __iter__(self) -> Iterator[R]:
         """Iterate over the results; leaving early takes no more items and waits."""
         completed = self._completed()
@@ -99,7 +158,7 @@ class FanOut(Generic[T, R]):
 
     def _completed(self) -> Generator[_Done[R], None, None]:
         self._start_thread()
-        while True:
+        while not self._abandoned:
             with self._state:
                 over = self._ended and not self._working
             if over and self._done.empty():
@@ -109,13 +168,10 @@ class FanOut(Generic[T, R]):
                 yield done
 
     def _in_order(self, completed: Iterable[_Done[R]]) -> Iterator[R]:
-        waiting: dict[int, _Done[R]] = {}
-        following = 0
+        in_order = _InOrder[R]()
         for done in completed:
-            waiting[done.number] = done
-            while following in waiting:
-                yield self._unwrap(waiting.pop(following))
-                following += 1
+            for each in in_order.ready([done]):
+                yield self._unwrap(each)
 
     def _unwrap(self, done: _Done[R]) -> R:
         self._room.release()
