@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from sglrun.backends.base import Secret
-from sglrun.backends.http import HttpClient
 from sglrun.errors import UnsupportedFeatureError
 from sglrun.interpreter.state import ProgramState
 from sglrun.lang.constraints import json_schema_text
@@ -117,7 +116,9 @@ def http_request(
         raise UnsupportedFeatureError("http_request(stream=True) is not served")
     parts = urllib.parse.urlsplit(url)
     key = None if api_key is None else Secret(value=api_key)
-    http = HttpClient(f"{parts.scheme}://{parts.netloc}", api_key=key)
+    # Few scripts ask by hand, and the door to the network is slow to load.
+    door = importlib.import_module("sglrun.backends.http")
+    http = door.HttpClient(f"{parts.scheme}://{parts.netloc}", api_key=key)
     path = urllib.parse.urlunsplit(("", "", parts.path, parts.query, ""))
     try:
         return JsonReply(
