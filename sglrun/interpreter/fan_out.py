@@ -89,6 +89,7 @@ class FanOut(Generic[T, R]):
         self._taken = 0
         self._working = 0
         self._ended = False  # the source is exhausted, or must not be asked again
+        self._abandoned = False  # results are not waited for any more
         self._source_error: BaseException | None = None
         self._context = contextvars.copy_context()
 
