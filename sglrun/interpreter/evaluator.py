@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import assert_never
 
 from sglrun.backends.base import Backend, Request, Sample, SelectRequest
-from sglrun.errors import ResponseError
+from sglrun.errors import ResponseError, UnsupportedFeatureError
 from sglrun.interpreter.text_stream import GeneratedText, TextStream, TextStreams
 from sglrun.lang import ir
 from sglrun.lang.choices import ChoiceScore, ChoicesDecision
@@ -102,6 +102,12 @@ class Evaluator:
         self._stream_text(self.prompt.text[before:])
 
     def _ask(self, piece: ir.Gen | ir.Select) -> tuple[object, ...]:
+        backend = self._backend
+        if self.prompt.images and not backend.capabilities.images:
+            raise UnsupportedFeatureError(
+                f"{backend.kind!r} with the model {backend.model!r} takes no images; "
+                "use a model that sees them"
+            )
         if isinstance(piece, ir.Gen):
             return self._generate(piece)
         return self._select(piece)

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from sglrun.backends.base import (
     Backend,
+    Capabilities,
     Completion,
     OnText,
     Request,
@@ -64,6 +65,7 @@ class TraceBackend(Backend):
 
     kind = "trace"
     model = "trace"
+    capabilities = Capabilities(images=True)
 
     def __init__(self, chat_template: ChatTemplate) -> None:
         """Begin with nothing said."""
