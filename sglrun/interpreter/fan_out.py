@@ -127,6 +127,7 @@ class FanOut(Generic[T, R]):
                     yield batch  # type: ignore[misc]
         finally:
             self.abandon()
+        error = error or self._source_error
         if error is not None:
             raise error
 

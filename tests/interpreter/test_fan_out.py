@@ -294,3 +294,53 @@ def test_zero_threads_are_refused() -> None:
 def test_auto_is_the_references_rule() -> None:
     """``auto`` gives 96 threads, or 16 for each core where that is more."""
     assert auto_num_threads() >= 96
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_batches_are_the_same_results(ordered: bool) -> None:  # noqa: FBT001 - a case
+    """Read several at a time, each item gives its result once, in order where asked."""
+    fan_out = FanOut(abs, range(500), num_threads=3, ordered=ordered)
+    batches = list(fan_out.batches(most=7))
+    results = [result for batch in batches for result in batch]
+
+    assert (results if ordered else sorted(results)) == list(range(500))
+    assert max(map(len, batches)) <= 7 or ordered
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_batches_end_with_what_was_raised(ordered: bool) -> None:  # noqa: FBT001
+    """What the source raises comes after the results of all that it gave."""
+
+    def source() -> Iterator[int]:
+        yield from range(3)
+        raise OSError("the disk is gone")
+
+    results: list[int] = []
+    batches = FanOut(abs, source(), num_threads=2, ordered=ordered).batches()
+    with pytest.raises(OSError, match="the disk is gone"):
+        list(recorded((result for batch in batches for result in batch), results))
+
+    assert sorted(results) == [0, 1, 2]
+
+
+def test_abandoned_batches_wait_for_nobody() -> None:
+    """After ``abandon`` the iteration ends though an item is still being worked on."""
+    working, released = threading.Event(), threading.Event()
+
+    def work(item: int) -> int:
+        working.set()
+        released.wait(WAIT_S)
+        return item
+
+    fan_out = FanOut(work, range(9), num_threads=1)
+    results: list[list[int]] = []
+    reader = threading.Thread(target=lambda: results.extend(fan_out.batches()))
+    reader.start()
+    assert working.wait(WAIT_S)
+    fan_out.abandon()
+    reader.join(WAIT_S)
+    ended = not reader.is_alive()
+    released.set()
+    wait_for_no_thread()
+
+    assert (ended, results) == (True, [])
