@@ -20,7 +20,7 @@ _WORTH_CACHING = 65  # characters: more than SGLang's 64
 _SAMPLING = frozenset(field.name for field in fields(SamplingParams))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Function(Program):
     """A program that can be run, over one row or many."""
 

@@ -12,7 +12,8 @@ from sglrun.errors import ProgramError
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Two programs are the same only if they are one: scripts keep them as keys.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
     """A function whose first parameter is the state; see ``function``.
 
