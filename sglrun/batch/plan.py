@@ -1,8 +1,15 @@
 """The plan: what all rows begin with, sent once before them."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from sglrun.backends.base import Usage
+from sglrun.backends.base import Backend, Usage
+from sglrun.errors import BackendError
+from sglrun.interpreter.program import Program
+from sglrun.interpreter.tracer import trace_prefix
+
+SHORTEST_PREFIX = 64
+"""Prefixes of so many characters or fewer are not worth a request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,3 +29,46 @@ class Plan:
     ended_by: str = ""
     where: str | None = None
     usage: Usage | None = None
+
+
+def create_plan(
+    program: Program,
+    backend: Backend,
+    *,
+    given: Iterable[str],
+    on_note: Callable[[str], None],
+) -> Plan:
+    """Trace *program* and send what all rows begin with; waits.
+
+    The author's function is called once with placeholders. Neither that nor a backend
+    that refuses stops a run; a note tells.
+
+    Args:
+        program: what is run.
+        backend: where it is sent, if that can hold a prefix.
+        given: the arguments that the first row gives.
+        on_note: told what a user should know.
+    """
+    traced = trace_prefix(program, template=backend.chat_template, given=given)
+    text = traced.prompt.text
+    usage = None
+    if not backend.capabilities.prefix_cache:
+        pass
+    elif len(text) <= SHORTEST_PREFIX:
+        place = f" ({traced.where})" if traced.where else ""
+        on_note(
+            f"no shared prefix is sent first: {len(text)} characters come before "
+            f"{traced.ended_by}{place}"
+        )
+    else:
+        try:
+            usage = backend.cache_prefix(traced.prompt)
+        except BackendError as exc:
+            on_note(f"the shared prefix is not sent first: {exc}")
+    return Plan(
+        text=text,
+        tokens=backend.count_tokens(text) if text else 0,
+        ended_by=traced.ended_by,
+        where=traced.where,
+        usage=usage,
+    )

@@ -6,6 +6,8 @@ from typing import Literal
 
 from sglrun.backends.base import Usage
 from sglrun.batch.rows import Row
+from sglrun.errors import BackendError, ForkError
+from sglrun.interpreter.failure import Failure
 
 Layout = Literal["record", "flat"]
 Include = Literal["arguments", "text", "messages", "meta"]
@@ -21,7 +23,8 @@ class ErrorInfo:
         variable: the variable that was being generated.
         http_status: the status of the server's answer.
         retryable: the same row may succeed later.
-        where: the author's line, or the line of the input, as ``prog.py:12``.
+        where: the author's line, as ``prog.py:12``.
+        line: the line of the input, where the row itself is at fault.
     """
 
     type: str
@@ -30,6 +33,7 @@ class ErrorInfo:
     http_status: int | None = None
     retryable: bool = False
     where: str | None = None
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +73,30 @@ class RowResult:
     def index(self) -> int:
         """The row's index."""
         return self.row.index
+
+
+def error_info(failure: Failure) -> ErrorInfo:
+    """Return what a result tells about *failure*."""
+    cause = failure.cause
+    asked = backend_cause(cause)
+    return ErrorInfo(
+        type=type(cause).__name__,
+        message=str(cause) or type(cause).__name__,
+        variable=failure.variable,
+        http_status=None if asked is None else asked.http_status,
+        retryable=asked is not None and asked.retryable,
+        where=failure.where,
+    )
+
+
+def row_error_info(row: Row, error: Exception) -> ErrorInfo:
+    """Return what a result tells about a *row* that cannot be run."""
+    return ErrorInfo(type=type(error).__name__, message=str(error), line=row.line)
+
+
+def backend_cause(error: BaseException) -> BackendError | None:
+    """Return what a backend raised, where that is what *error* comes from."""
+    cause: BaseException | None = error
+    while isinstance(cause, ForkError):
+        cause = cause.__cause__
+    return cause if isinstance(cause, BackendError) else None

@@ -1,0 +1,35 @@
+"""The meter: what the requests of one row cost, and how often they were tried."""
+
+import threading
+
+from sglrun.backends.base import Usage
+
+
+class Meter:
+    """Counts of one row; its forks add from threads of their own."""
+
+    def __init__(self) -> None:
+        """Begin at nothing."""
+        self._lock = threading.Lock()
+        self._usage = Usage()
+        self._attempts = 0
+
+    @property
+    def usage(self) -> Usage:
+        """What the answered requests cost."""
+        return self._usage
+
+    @property
+    def attempts(self) -> int:
+        """The most tries that one request took; 0 if none was sent."""
+        return self._attempts
+
+    def tried(self, attempts: int) -> None:
+        """Note that a request is at its try number *attempts*, counted from 1."""
+        with self._lock:
+            self._attempts = max(self._attempts, attempts)
+
+    def add(self, usage: Usage) -> None:
+        """Add what an answer cost."""
+        with self._lock:
+            self._usage += usage
