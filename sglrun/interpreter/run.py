@@ -19,10 +19,11 @@ from sglrun.lang.sampling import SamplingParams
 Arguments = Mapping[str, object] | Sequence[object]
 """The arguments of one run: by name, or by position."""
 
-running_backend: ContextVar[Backend | None] = ContextVar(
-    "running_backend", default=None
+running_settings: ContextVar[Settings | None] = ContextVar(
+    "running_settings", default=None
 )
-"""The backend of the program whose body runs here; what it calls is run on it too."""
+"""How the program is executed whose body runs here; what it calls is run with the same
+backend, and just the same where the program is observed."""
 
 
 def run_program(
@@ -45,12 +46,15 @@ def run_program(
             else they run beside it and may go on after the return.
         stream: the body runs in a thread and the state is returned at once.
     """
+    around = running_settings.get()
     settings = Settings(
         backend=backend,
         sampling=sampling or SamplingParams(),
         inline=inline,
         stream=stream,
     )
+    if around is not None and around.observer is not None:
+        settings, inline, stream = around, True, False
     prompt = Prompt(template=backend.chat_template)
     state = ProgramState(StreamExecutor(settings, prompt))
     if not stream:
@@ -80,8 +84,11 @@ def run_body(program: Program, state: ProgramState, arguments: Arguments) -> Non
         KeyboardInterrupt: the user's, after the state has failed with it.
     """
     executor = state.stream_executor
-    token = running_backend.set(executor.backend)
+    token = running_settings.set(executor.settings)
+    observer = executor.settings.observer
     try:
+        if observer is not None:
+            observer.began(executor, program.name)
         given = _by_name(program, arguments)
         state.ret_value = program.func(state, **{**given, **program.bound})
         if executor.open_role is not None and executor.failure is None:
@@ -96,13 +103,15 @@ def run_body(program: Program, state: ProgramState, arguments: Arguments) -> Non
         if isinstance(exc, KeyboardInterrupt):
             raise
     finally:
-        running_backend.reset(token)
+        running_settings.reset(token)
+        if observer is not None:
+            observer.left(executor)
 
 
 def _by_name(program: Program, arguments: Arguments) -> dict[str, object]:
     if isinstance(arguments, Mapping):
         return program.arguments((), arguments)
-    if isinstance(arguments, str) or not isinstance(arguments, Sequence):
+    if isinstance(arguments, str | bytes) or not isinstance(arguments, Sequence):
         raise ProgramError(
             f"the arguments of {program.name!r} are a mapping or a list, "
             f"not {arguments!r}"
