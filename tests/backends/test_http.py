@@ -1,10 +1,12 @@
 """The door to the network."""
 
-import gc
+import socket
 import ssl
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -255,7 +257,6 @@ def test_events_come_one_by_one(stand_in: StandIn) -> None:
     http = client(stand_in)
     whole = list(http.stream_sse("/generate", {"text": "x", "stream": True}))
     first = list(islice(http.stream_sse("/generate", {"text": "x", "stream": True}), 1))
-    gc.collect()
 
     assert [event["text"] for event in whole] == [" a", " a b", " a b c"]
     assert [event["text"] for event in first] == [" a"]
@@ -288,3 +289,67 @@ def test_closing_twice_is_no_error(stand_in: StandIn) -> None:
     http.close()
 
     assert [entry.path for entry in stand_in.log] == ["/flush_cache"]
+
+
+def test_a_cause_does_not_show_the_key() -> None:
+    """What a library says of its failure is redacted too."""
+    http = HttpClient("http://h", api_key=Secret(value=KEY))
+    error = http._error("GET http://h/", requests.ConnectionError(f"near {KEY}"))
+
+    assert "near ***" in str(error)
+
+
+def test_leaving_a_stream_hangs_up(stand_in: StandIn) -> None:
+    """A server learns at once that nobody reads on, and can stop generating."""
+    hung_up = threading.Event()
+
+    def endless(handler: faults.Handler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/event-stream")
+        handler.end_headers()
+        handler.close_connection = True
+        handler.wfile.write(b'data: {"a": 1}\n\n')
+        if not handler.rfile.read(1):
+            hung_up.set()
+
+    stand_in.fail(endless)
+    events = client(stand_in).stream_sse("/generate", {})
+    first = next(events)
+    events.close()
+
+    assert first == {"a": 1}
+    assert hung_up.wait(10)
+
+
+def test_a_netrc_does_not_replace_the_key(
+    stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A password that lies around for the same host is not sent in the key's place."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login user password other\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    client(stand_in, api_key=Secret(value=KEY)).get_json("/health")
+
+    assert stand_in.log[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_the_environment_is_read_once(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy of the environment is found at the start and used for every request."""
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    http = HttpClient("http://models.invalid")
+    monkeypatch.delenv("http_proxy")
+
+    with pytest.raises(BackendUnreachableError, match="refused"):
+        http.get_json("/health")
+
+
+def test_a_server_that_is_silent_in_a_handshake_speaks_no_tls() -> None:
+    """A plain server that waits for a request is told apart from a slow one."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(BackendUnreachableError, match="does not speak TLS"):
+            HttpClient(url, timeouts=Timeouts(total_s=0.3)).get_json("/health")

@@ -55,6 +55,11 @@ def test_a_prompt_without_roles_is_a_text() -> None:
     }
 
 
+def test_no_tokens_are_asked_for_as_one() -> None:
+    """Servers that refuse a limit of 0, or ignore it, get 1."""
+    assert sent("generic", max_new_tokens=0)["max_tokens"] == 1
+
+
 def test_only_instruct_models_of_openai_take_plain_prompts() -> None:
     """OpenAI's chat models refuse a prompt without roles, its old models take it."""
     with pytest.raises(UnsupportedFeatureError, match="a prompt without roles"):

@@ -89,6 +89,14 @@ def test_texts_and_reasons_are_passed_on(
     assert (sample.text, sample.finish_reason) == (text, reason)
 
 
+def test_samples_are_in_their_order() -> None:
+    """Choices that come in another order are put right by their number."""
+    second = {**message("b"), "index": 1}
+    samples = parsed(reply(second, message("a")), request(chat(), n=2)).samples
+
+    assert [sample.text for sample in samples] == ["a", "b"]
+
+
 def test_reasoning_is_kept_aside() -> None:
     """What a server separates as reasoning stands in the meta info."""
     one = parsed(reply(message("x", reasoning_content="why"))).samples[0]
@@ -139,6 +147,7 @@ def test_an_ignored_constraint_is_found(sampling: dict[str, str], text: str) -> 
         message("12", finish_reason="length"),
         {**message("12"), "stop_reason": "3"},
         {**message("12"), "matched_stop": "3"},
+        message("12"),
     ],
 )
 def test_a_cut_generation_is_not_held_to_its_constraint(

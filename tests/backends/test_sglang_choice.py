@@ -89,27 +89,41 @@ def test_an_option_may_melt_into_the_prompt(stand_in: StandIn, log_format: Any) 
     assert [t.text for t in far.scores[0].tokens] == [" x"]
 
 
-def test_an_option_that_changes_the_whole_prompt_is_scored(stand_in: StandIn) -> None:
+@pytest.mark.parametrize(("melted", "own"), [(11, 1), (3, 9)])
+def test_an_option_that_changes_much_of_the_prompt_is_scored(
+    stand_in: StandIn, melted: int, own: int
+) -> None:
     """Where tokens part before what was scored, the prompt is scored from its start."""
 
     def tokens(text: str) -> list[str]:
-        return [text] if text.endswith("Z") else list(text)
+        if not text.endswith("Z"):
+            return list(text)
+        return [text[:melted], *text[melted:]]
 
     stand_in.model.tokens = tokens  # type: ignore[method-assign]
     selection = connected(stand_in).select(
         SelectRequest(prompt=Prompt(text="abcdefghij"), choices=("Z", "y"))
     )
 
-    assert [[t.text for t in s.tokens] for s in selection.scores] == [
-        ["abcdefghijZ"],
-        ["y"],
-    ]
+    assert [len(score.tokens) for score in selection.scores] == [own, 1]
+    assert selection.scores[0].tokens[-1].text.endswith("Z")
 
 
 def test_an_option_without_tokens_is_refused(stand_in: StandIn) -> None:
     """An empty option has no probability."""
     with pytest.raises(BadRequestError, match="adds no token"):
         connected(stand_in).select(SelectRequest(prompt=PLAIN, choices=("", " x")))
+
+
+def test_a_server_that_takes_no_lists_is_remembered(stand_in: StandIn) -> None:
+    """After the first refusal, options go one by one at once."""
+    stand_in.model.list_text = False
+    backend = connected(stand_in)
+    for _ in range(2):
+        backend.select(SelectRequest(prompt=PLAIN, choices=(" a", " b")))
+    lists = [sent for sent in stand_in.generations if isinstance(sent["text"], list)]
+
+    assert len(lists) == 1
 
 
 def test_images_are_sent_with_every_option(stand_in: StandIn) -> None:

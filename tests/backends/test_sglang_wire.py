@@ -164,6 +164,7 @@ def event(text: str, count: int, *, end: bool = False, **more: Any) -> dict[str,
         [event("haha", 2), event("!", 3, end=True)],
         [event("haha", 2), event("haha!", 3), event("haha!", 3, end=True)],
         [event("haha!", 3), event("", 3, end=True)],
+        [event("h", 1), event("a", 2), event("ha!", 3, end=True)],
         [event("haha", 2, output_ids=[5, 5]), event("!", 3, end=True, output_ids=[6])],
     ],
 )

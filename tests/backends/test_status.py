@@ -43,6 +43,7 @@ def error(
         (409, BackendUnavailableError),
         (413, BadRequestError),
         (418, BadRequestError),
+        (425, BackendUnavailableError),
         (422, BadRequestError),
         (429, RateLimitError),
         (500, BackendUnavailableError),
