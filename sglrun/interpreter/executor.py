@@ -12,7 +12,7 @@ do, so that there is nothing to close and nothing to lose.
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,12 +22,11 @@ from sglrun.backends.base import Backend
 from sglrun.errors import ProgramError, ScopeError
 from sglrun.interpreter.evaluator import Evaluator, Name
 from sglrun.interpreter.failure import Failure
+from sglrun.interpreter.observer import Observer
 from sglrun.interpreter.text_stream import TextStreams
 from sglrun.lang import ir
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
-
-Observer = Callable[[ir.Piece, str | None], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +39,8 @@ class Settings:
         stream: texts can be read while they grow.
         inline: generations run in the thread that adds them, those of forks excepted.
         inline_forks: those of forks too, one after the other.
-        observer: told of every piece and the author's line, by the thread that is
-            about to execute it.
+        observer: told of everything before it is done; programs that are called
+            inside are executed the same way then.
     """
 
     backend: Backend
@@ -105,9 +104,9 @@ class StreamExecutor:
         return self._evaluator
 
     @property
-    def backend(self) -> Backend:
-        """The model side."""
-        return self._settings.backend
+    def settings(self) -> Settings:
+        """How it executes."""
+        return self._settings
 
     @property
     def open_role(self) -> str | None:
@@ -157,7 +156,7 @@ class StreamExecutor:
 
     def _execute(self, piece: ir.Piece, where: str | None) -> tuple[object, ...]:
         if self._settings.observer is not None:
-            self._settings.observer(piece, where)
+            piece = self._settings.observer.executing(self, piece, where)
         return self._evaluator.execute(piece)
 
     def _enqueue(self, *tasks: _Task) -> bool:
@@ -251,7 +250,9 @@ class StreamExecutor:
                 raise KeyError(f"no variable {name!r} (variables: {known})")
             if name in self._open_scopes:
                 future = _unreadable(name)
-        return future.result()
+        value = future.result()
+        observer = self._settings.observer
+        return value if observer is None else observer.reading(value)
 
     def has(self, name: Name) -> bool:
         """Return whether the newest value of *name* is there; does not wait."""
@@ -265,6 +266,8 @@ class StreamExecutor:
         Raises:
             BaseException: the first cause, if the program has failed.
         """
+        if self._settings.observer is not None:
+            self._settings.observer.writing(self, name, value)
         done: Future[object] = Future()
         done.set_result(value)
         with self._changed:
@@ -288,7 +291,14 @@ class StreamExecutor:
         children = tuple(self._child() for _ in range(number))
         with self._changed:
             self._children.extend(children)
+        if self._settings.observer is not None:
+            self._settings.observer.forked(self, children)
         return children
+
+    def joining(self, children: Iterable["StreamExecutor"], mode: str) -> None:
+        """Take note that *children* are about to be brought back."""
+        if self._settings.observer is not None:
+            self._settings.observer.joining(self, children, mode)
 
     def _child(self) -> "StreamExecutor":
         child = StreamExecutor(self._settings, self._evaluator.prompt)

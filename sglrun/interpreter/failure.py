@@ -35,15 +35,21 @@ class Failure:
     in_body: bool = False
 
 
-def calling_place() -> str | None:
-    """Return the innermost line outside sglrun that led here, as ``prog.py:12``."""
+def calling_place(program_file: str = "") -> str | None:
+    """Return the line that led here, as ``prog.py:12``.
+
+    It is the innermost line of *program_file*, or the innermost outside sglrun.
+    """
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented for this
+    innermost = None
     while frame is not None:
         filename = frame.f_code.co_filename
-        if _is_authors(filename):
+        if innermost is None and _is_authors(filename):
+            innermost = _place(filename, frame.f_lineno)
+        if filename == program_file:
             return _place(filename, frame.f_lineno)
-        frame = frame.f_back
-    return None
+        frame = frame.f_back if program_file or innermost is None else None
+    return innermost
 
 
 def raising_place(exc: BaseException, program_file: str) -> str | None:

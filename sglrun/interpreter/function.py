@@ -11,9 +11,9 @@ from sglrun.errors import BackendError, ProgramError
 from sglrun.interpreter.definitions import note_definition, note_run
 from sglrun.interpreter.global_config import global_config
 from sglrun.interpreter.program import Program
-from sglrun.interpreter.run import run_program, run_program_batch, running_backend
+from sglrun.interpreter.run import run_program, run_program_batch, running_settings
 from sglrun.interpreter.state import ProgramState
-from sglrun.interpreter.tracer import TraceBackend, trace_prefix
+from sglrun.interpreter.tracer import trace_prefix
 from sglrun.lang.sampling import SamplingParams
 
 _WORTH_CACHING = 65  # characters: more than SGLang's 64
@@ -155,10 +155,10 @@ class Function(Program):
 
 
 def _chosen(given: Backend | None) -> Backend:
-    around = running_backend.get()
-    if isinstance(around, TraceBackend):  # what is traced asks no model
-        return around
-    return given or around or global_config.require_backend()
+    around = running_settings.get()
+    if around is not None and (given is None or around.observer is not None):
+        return around.backend  # what is observed asks no other model
+    return given or global_config.require_backend()
 
 
 def function(

@@ -1,94 +1,213 @@
-"""A placeholder: stands for an argument while a program is traced."""
+"""A placeholder: stands for a value that is not known while a program is traced.
 
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, Self
+It is text that holds a mark. What is done to the text either keeps the mark whole, so
+that it can be found again, or damages it, so that this can be seen. What is asked of
+the value itself is answered by whoever traces, or ends the trace.
 
-# Private-use characters: no real prompt has them, so what stands before is constant.
-MARK, END = "\ue000", "\ue001"
-ESCAPED_MARK, ESCAPED_END = "\\ue000", "\\ue001"
+Python offers no way to see ``is``, the pattern functions of ``re``, a search in
+constant text (``q in "abc"``), or the length of an f-string.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, Self
+
+from sglrun.interpreter.marks import Marks
+from sglrun.interpreter.value import OPERATORS, TEXT_METHODS, Step, Value
+from sglrun.lang import ir
+
+_SHOWN_ITEMS = 1
 
 
-class TraceEndError(BaseException):
-    """Nothing after this point is the same for all rows."""
+class Oracle(Protocol):
+    """Answers what is asked of unknown values, or ends the trace."""
+
+    marks: Marks
+
+    def ask(self, question: str, value: Value, *, usual: bool = True) -> bool:
+        """Return the answer to a yes-or-no question; note that it was asked.
+
+        Args:
+            question: what is asked, as in "the truth of".
+            value: of what.
+            usual: what it most likely is.
+        """
+        ...
 
 
 class Placeholder(str):
-    """Text like any other, whose content is not known.
+    """Text like any other, whose content is not known."""
 
-    What would need the content ends the trace; a part or another spelling of it is
-    not known either.
-    """
+    __slots__ = ("_oracle", "value")
+    value: Value
+    _oracle: Oracle
 
-    __slots__ = ("name",)
-    name: str
-
-    def __new__(cls, name: str) -> Self:
-        """Return the placeholder of the argument *name*."""
-        made = super().__new__(cls, f"{MARK}{name}{END}")
-        made.name = name
+    def __new__(cls, value: Value, oracle: Oracle) -> Self:
+        """Return a placeholder of *value*, about which *oracle* is asked."""
+        made = str.__new__(cls, oracle.marks.text(value.then("text")))
+        made.value = value
+        made._oracle = oracle  # noqa: SLF001 - its own
         return made
 
-    def _unknown(self, what: str) -> NoReturn:
-        raise TraceEndError(f"{what} argument {self.name!r}")
+    def derived(self, value: Value) -> "Placeholder":
+        """Return the placeholder of a value that comes from this one."""
+        return Placeholder(value, self._oracle)
+
+    def ask(self, question: str, *, usual: bool = True) -> bool:
+        """Ask about the value."""
+        return self._oracle.ask(question, self.value, usual=usual)
+
+    def _spelled(self, step: str, *args: object) -> str:
+        return self._oracle.marks.text(self.value.then(step, *args))
+
+    def __str__(self) -> str:
+        """Return a mark, as plain text."""
+        return self._spelled("str")
+
+    def __repr__(self) -> str:
+        """Return a mark, without quotes: which ones is not known."""
+        return self._spelled("repr")
+
+    def __format__(self, spec: str) -> str:
+        """Return a mark, however wide it is to be."""
+        return self._spelled("format", spec)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """End the trace: a row may give another type."""
-        self._unknown("the type of")
+        """Ask for the type, which ``isinstance`` with anything but ``str`` needs."""
+        self.ask("the type of", usual=False)
+        return Placeholder
 
     def __getattr__(self, name: str) -> Any:
-        """End the trace."""
-        self._unknown(f"the attribute {name!r} of")
+        """Stand for an attribute of the value, which may be no string."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.derived(self.value.then(f".{name}").inexact())
 
-    def __repr__(self) -> str:
-        """Return the mark, without quotes: which ones is not known."""
-        return str(self)
+    def __call__(self, *args: object, **kwargs: object) -> "Placeholder":
+        """Stand for what a method returns; ``get`` of a mapping is known."""
+        *before, last = self.value.steps or (Step("()"),)
+        if last.name != ".get" or kwargs:
+            return self.derived(self.value.then("()", *args).inexact())
+        kind = type(self.value)
+        mapping = kind(
+            source=self.value.source,
+            name=self.value.name,
+            node=self.value.node,
+            steps=tuple(before),
+        )
+        return self.derived(mapping.then("get", *args))
 
-    def __format__(self, spec: str) -> str:
-        """Return the mark; how wide it is filled up to is not known."""
-        return str(self)
+    def __getitem__(self, key: Any) -> "Placeholder":
+        """Stand for a part of the value."""
+        if isinstance(key, Placeholder):
+            return self.derived(self.value.inexact())
+        return self.derived(self.value.then("item", key))
 
-    def __iter__(self) -> Iterator[str]:
-        """End the trace."""
-        self._unknown("iteration over")
+    def __iter__(self) -> Iterator["Placeholder"]:
+        """Ask; then one item stands for all."""
+        self.ask("iteration over")
+        for number in range(_SHOWN_ITEMS):
+            yield self[number]
 
-    def __contains__(self, item: object) -> bool:
-        """End the trace."""
-        self._unknown("a search in")
+    def __hash__(self) -> int:
+        """Ask; the answer is found in no mapping."""
+        self.ask("a lookup by")
+        return id(self)
 
-    def __hash__(self) -> int:  # noqa: PLE0309 - never returns
-        """End the trace."""
-        self._unknown("a lookup by")
+    def __len__(self) -> int:
+        """Ask; the answer is that of one item."""
+        self.ask("the length of")
+        return _SHOWN_ITEMS
+
+    def __index__(self) -> int:
+        """Ask; the answer is 1."""
+        self.ask("the number of")
+        return 1
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        """Ask; the answer is 1."""
+        self.ask("the number of")
+        return 1.0
+
+    def __add__(self, other: Any) -> Any:
+        """Join with text or an expression, or stand for a sum."""
+        if isinstance(other, ir.ExprList | ir.Piece):
+            return NotImplemented
+        if type(other) is str:
+            return str.__add__(self, other)
+        return self.derived(self.value.then("add", other))
+
+    def __radd__(self, other: Any) -> Any:
+        """Join with text, or stand for a sum."""
+        if type(other) is str:
+            return other + str.__str__(self)
+        return self.derived(self.value.then("radd", other))
+
+    def encode(self, *_: object, **__: object) -> bytes:
+        """Ask; the answer is a mark, which encodings of bytes keep."""
+        self.ask("the bytes of")
+        return str.encode(self)
+
+    def split(self, *_: object, **__: object) -> Any:
+        """Ask; the answer is one part."""
+        self.ask("the parts of")
+        return [self.derived(self.value.then("split").inexact())]
+
+    def partition(self, *_: object, **__: object) -> Any:
+        """Ask; the answer is three parts."""
+        self.ask("the parts of")
+        return (self.derived(self.value.then("partition").inexact()),) * 3
+
+    rsplit = splitlines = split
+    rpartition = partition
 
 
-def _ending(what: str) -> Callable[..., NoReturn]:
-    return lambda self, *_, **__: self._unknown(what)
+def _claim(question: str, *, usual: bool = True) -> Callable[..., bool]:
+    return lambda self, *_, **__: self.ask(question, usual=usual)
 
 
-def _same(self: Placeholder, *_: object, **__: object) -> Placeholder:
+def _place(self: Placeholder, *_: object, **__: object) -> int:
+    self.ask("a search in")
+    return 0
+
+
+def _made(step: str) -> Callable[..., Placeholder]:
+    def make(self: Placeholder, *args: object, **kwargs: object) -> Placeholder:
+        value = self.value.then(step, *args)
+        return self.derived(value.inexact() if kwargs else value)
+
+    return make
+
+
+def _made_of_text(self: Placeholder, *_: object, **__: object) -> Placeholder:
+    return self.derived(self.value.then("format").inexact())
+
+
+def _itself(self: Placeholder, *_: object) -> Placeholder:
     return self
 
 
-_PARTS = """
-__getitem__ capitalize casefold center expandtabs ljust lower lstrip removeprefix
-removesuffix replace rjust rstrip strip swapcase title translate upper zfill
-"""
-_AS_TEXT = {"format", "format_map", "join", "maketrans"}
-_NEEDS = {
-    "__bool__": "the truth of",
-    "__len__": "the length of",
-    "__int__": "the number of",
-    "__float__": "the number of",
-    "__index__": "the number of",
-    **dict.fromkeys(
-        ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"), "a comparison of"
-    ),
-}
+def _attach(names: Iterable[str], method: Callable[..., object]) -> None:
+    for name in names:
+        setattr(Placeholder, name, method)
 
-for _name in _PARTS.split():
-    setattr(Placeholder, _name, _same)
-for _name, _what in _NEEDS.items():
-    setattr(Placeholder, _name, _ending(_what))
-for _name in vars(str).keys() - vars(Placeholder).keys() - _AS_TEXT:
-    if not _name.startswith("_"):
-        setattr(Placeholder, _name, _ending(f"{_name}() of"))
+
+_attach(("__copy__", "__deepcopy__"), _itself)
+_attach(("__bool__",), _claim("the truth of"))
+_attach(("__contains__",), _claim("a search in"))
+_attach(("__eq__", "__lt__", "__le__", "__gt__", "__ge__"), _claim("a comparison of"))
+_attach(("__ne__",), _claim("a comparison of", usual=False))
+_attach((name for name in dir(str) if name.startswith("is")), _claim("a test of"))
+_attach(("startswith", "endswith"), _claim("a test of"))
+_attach(("count", "find", "index", "rfind", "rindex"), _place)
+_attach(("format", "format_map", "join", "translate"), _made_of_text)
+for _name in TEXT_METHODS:
+    _attach((_name,), _made(_name))
+for _name in ("neg", "abs", "round"):
+    _attach((f"__{_name}__",), _made(_name))
+for _name in OPERATORS.keys() - {"add"}:
+    _attach((f"__{_name}__",), _made(_name))
+    if _name != "mod":  # ``"%s" % q`` is Python's own
+        _attach((f"__r{_name}__",), _made(f"r{_name}"))

@@ -295,6 +295,9 @@ class ProgramStateGroup:
             )
         for state in self.states:
             state.stream_executor.wait()
+        self._parent.stream_executor.joining(
+            [state.stream_executor for state in self.states], mode
+        )
         if mode == "gather_variable":
             self._gather()
         self._raise_failure()

@@ -148,7 +148,7 @@ def as_expr(given: object) -> Expr:
     if given is None:
         raise ValueError("cannot append None to a program's state")
     if isinstance(given, str):
-        return Text(str(given))  # a plain string, whatever its class
+        return Text(str.__str__(given))  # a plain string, whatever its class
     if isinstance(given, ExprList | Piece):
         return given
     raise TypeError(

@@ -1,6 +1,7 @@
 """The stream executor: order, futures, failures and threads."""
 
 import threading
+from collections.abc import Iterable
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from sglrun.backends.mock import Answer, MockBackend
 from sglrun.errors import BadRequestError, ProgramError, ScopeError
 from sglrun.interpreter.executor import Settings, StreamExecutor
 from sglrun.interpreter.failure import Failure
+from sglrun.interpreter.observer import Observed, Observer
 from sglrun.lang import ir
 from sglrun.lang.expressions import assistant, gen, select, user
 from sglrun.lang.prompt import Prompt
@@ -362,21 +364,38 @@ def test_finish_waits_for_branches() -> None:
     assert leaf.has("x")
 
 
+class Watch(Observer):
+    """An observer that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[object, str | None]] = []
+
+    def executing(
+        self, executor: Observed, piece: ir.Piece, where: str | None
+    ) -> ir.Piece:
+        """Note the piece and its line."""
+        self.seen.append((piece, where))
+        return super().executing(executor, piece, where)
+
+    def forked(self, executor: Observed, children: Iterable[Observed]) -> None:
+        """Note the fork."""
+        super().forked(executor, children)
+        self.seen.append(("fork", None))
+
+
 def test_an_observer_sees_every_piece_with_its_line() -> None:
     """The observer is told of pieces in order, before they are executed."""
-    seen: list[tuple[ir.Piece, str | None]] = []
-    program = executor(
-        MockBackend(scores={"x": -1.0}),
-        observer=lambda piece, where: seen.append((piece, where)),
-    )
+    watch = Watch()
+    program = executor(MockBackend(scores={"x": -1.0}), observer=watch)
     choice = select("c", ["x"])
     program.submit("a" + choice, "prog.py:1")
     (branch,) = program.fork(1)
     branch.submit(ir.Text("b"), "prog.py:2")
 
-    assert seen == [
+    assert watch.seen == [
         (ir.Text("a"), "prog.py:1"),
         (choice, "prog.py:1"),
+        ("fork", None),
         (ir.Text("b"), "prog.py:2"),
     ]
 

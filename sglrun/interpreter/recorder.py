@@ -1,0 +1,332 @@
+"""The recorder: watches a program that is traced, and answers what it asks.
+
+It notes what ends the constant text, and builds the graph. Where the trace is to end
+with the constant text, it ends the program; else it goes on with the usual answers.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from sglrun.interpreter.failure import Failure, calling_place, raising_place
+from sglrun.interpreter.graph import Fragment, GraphBuilder, Kind, described
+from sglrun.interpreter.marks import DamagedMarkError, Marks, find_mark, has_mark
+from sglrun.interpreter.observer import Observed, Observer
+from sglrun.interpreter.placeholder import Placeholder
+from sglrun.interpreter.trace_end import EndKind, TraceEnd, TraceEndError
+from sglrun.interpreter.traced_stream import TracedStream, common_prefix, shared
+from sglrun.interpreter.value import Mark, Value
+from sglrun.lang import ir
+from sglrun.lang.prompt import Prompt
+
+_MOST_STEPS = 10_000
+_USUAL_TIMES = 2  # a question of a loop is answered the other way after this
+
+
+class Recorder(Observer):
+    """What happens in a traced program. The program's thread calls it.
+
+    Attributes:
+        marks: the marks of the unknown values.
+        graph: the steps so far.
+        first_prompt: that of the first generation.
+    """
+
+    first_prompt: Prompt | None
+
+    def __init__(self, *, program_file: str, whole: bool) -> None:
+        """Watch a program of *program_file*; to its end if *whole*."""
+        self.marks = Marks()
+        self.graph = GraphBuilder()
+        self.first_prompt = None
+        self._program_file = program_file
+        self._whole = whole
+        self._around = sys.exc_info()[1]  # handled by who asked for the trace
+        self._streams: list[TracedStream] = []
+        self._running: list[int] = []
+        self._asked: Counter[tuple[str | None, str]] = Counter()
+        self._steps = 0
+        self._generation: tuple[ir.Gen, int] | None = None
+        self._ended: TraceEnd | None = None
+
+    @property
+    def ended(self) -> TraceEnd:
+        """What ended the constant text; known after ``finish``."""
+        assert self._ended is not None, "finish comes first"  # noqa: S101
+        return self._ended
+
+    def began(self, executor: Observed, name: str) -> None:
+        """Note that the program *name* begins to run on *executor*."""
+        around = self._running[-1] if self._running else None
+        number = self._stream(executor)
+        self._running.append(number)
+        if around is not None:
+            self.graph.begin(number, around)
+            self._add("program", number, name=name, where=self._place())
+
+    def left(self, executor: Observed) -> None:
+        """Note that a program's body has ended."""
+        number = self._stream(executor)
+        while self._running and self._running.pop() != number:
+            pass
+        if self._running:
+            self._add("return", self._running[-1], after=(number,))
+
+    def executing(
+        self, executor: Observed, piece: ir.Piece, where: str | None
+    ) -> ir.Piece:
+        """Note *piece*; return what is to be executed in its place.
+
+        Raises:
+            TraceEndError: the trace ends here.
+        """
+        self._count(where)
+        number = self._stream(executor)
+        raised = sys.exc_info()[1]
+        if raised is not None and raised is not self._around:
+            # With a row's own values it might not have been raised: what is said while
+            # it is handled, the end of a ``with s.user():`` too, is not constant.
+            place = raising_place(raised, self._program_file) or where
+            self.end("error", self._in_words(raised), place)
+        if isinstance(piece, ir.Gen | ir.Select):
+            return self._generate(executor, number, piece, where)
+        if isinstance(piece, ir.Image):
+            self.end("image", "an image", where)
+        if self._ended is None:
+            self._streams[number].pieces.append((piece, where))
+        kind, given = described(piece)
+        if isinstance(piece, ir.Text):
+            given = {"fragments": self.fragments(piece.value)}
+        self._add(kind, number, where=where, **given)
+        return piece
+
+    def forked(self, executor: Observed, children: Iterable[Observed]) -> None:
+        """Note that *children* go on from *executor*."""
+        where = self._place()
+        self._count(where)
+        parent = self._stream(executor)
+        numbers = tuple(map(self._stream, children))
+        if numbers:
+            self.end("fork", "a fork", where)
+        self._add("fork", parent, where=where, streams=numbers)
+        for number in numbers:
+            self.graph.begin(number, parent)
+
+    def joining(
+        self, executor: Observed, children: Iterable[Observed], mode: str
+    ) -> None:
+        """Note that *children* are brought back into *executor*."""
+        numbers = tuple(map(self._stream, children))
+        self._add(
+            "join",
+            self._stream(executor),
+            after=numbers,
+            name=mode,
+            streams=numbers,
+            where=self._place(),
+        )
+
+    def writing(self, executor: Observed, name: str | None, value: object) -> None:
+        """Note that the author assigns *value*."""
+        self._count(None)
+        self._add(
+            "assign",
+            self._stream(executor),
+            name=name,
+            fragments=self._value_fragments(value),
+            where=self._place(),
+        )
+
+    def reading(self, value: object) -> object:
+        """Return *value* with placeholders for what is not known."""
+        return self.wrapped(value)
+
+    def wrapped(self, value: object) -> object:
+        """Return *value* with placeholders for the texts that are not known."""
+        if isinstance(value, list):
+            return [self.wrapped(item) for item in value]
+        if type(value) is not str or not has_mark(value):
+            return value
+        parts = self.fragments(value)
+        if len(parts) == 1 and not isinstance(parts[0], str):
+            return Placeholder(parts[0].value, self)
+        first = self.marks.first(value)
+        origin = first or Value(source="variable", name=None)
+        return Placeholder(origin.then("…").inexact(), self)
+
+    def ask(self, question: str, value: Value, *, usual: bool = True) -> bool:
+        """Answer *question* about *value*.
+
+        Raises:
+            TraceEndError: the trace ends with the constant text.
+        """
+        where = self._place()
+        reason = f"{question} {value}"
+        self._count(where)
+        self.end("question", reason, where)
+        self._stop_unless_whole(reason)
+        self._asked[where, question] += 1
+        answer = usual == (self._asked[where, question] <= _USUAL_TIMES)
+        if self._running:
+            self._add(
+                "branch",
+                self._running[-1],
+                name=reason,
+                where=where,
+                parameters={"taken": answer},
+            )
+        return answer
+
+    def answers(self, number: int) -> list[str]:
+        """Return texts that stand for the answers of the generation under way."""
+        assert self._generation is not None, "its piece comes first"  # noqa: S101
+        gen, node = self._generation
+        value = Value(source="variable", name=gen.name, node=node)
+        values = [value.then("item", at) for at in range(number)] if number > 1 else []
+        return [self._answer(gen, each) for each in values or [value]]
+
+    def end(self, kind: EndKind, reason: str, where: str | None = None) -> None:
+        """Note what ends the constant text; only the first thing counts."""
+        if self._ended is None:
+            self._ended = self._end(kind, reason, where)
+
+    def finish(self, executor: Observed, failure: Failure | None) -> None:
+        """Note how the program itself ended: with *failure*, if it failed."""
+        reason, where = "the end of the program", None
+        if failure is not None:
+            reason, where = self._in_words(failure.cause), failure.where
+            if self._whole:
+                self._add("end", self._stream(executor), name=reason, where=where)
+        self.end("end" if failure is None else "error", reason, where)
+
+    def fragments(self, text: str) -> tuple[Fragment, ...]:
+        """Return *text* in constant parts and unknown values."""
+        try:
+            return self.marks.split(text)
+        except DamagedMarkError:
+            at = find_mark(text)
+            first = self.marks.first(text) or Value(source="variable", name=None)
+            kept = (text[:at],) if at else ()
+            return (*kept, _unknown(first))
+
+    def _value_fragments(self, value: object) -> tuple[Fragment, ...]:
+        if type(value) is list:
+            each = [self._value_fragments(item) for item in value]
+            listed = [part for item in each for part in (*item, ", ")]
+            return ("[", *listed[:-1], "]")
+        if isinstance(value, str):
+            return self.fragments(str(value))
+        return self.fragments(repr(value))
+
+    def _generate(
+        self,
+        executor: Observed,
+        number: int,
+        piece: ir.Gen | ir.Select,
+        where: str | None,
+    ) -> ir.Piece:
+        if self.first_prompt is None:
+            self.first_prompt = executor.evaluator.prompt
+        kind: Kind = "generate" if isinstance(piece, ir.Gen) else "select"
+        if self._ended is None:
+            what = "a generation" if kind == "generate" else "a select"
+            self._ended = self._end("generation", what, where, (number,))
+        self._stop_unless_whole(kind)
+        _, given = described(piece)
+        if isinstance(piece, ir.Select):
+            given["choices"] = tuple(map(self.fragments, piece.choices))
+        node = self._add(kind, number, where=where, **given)
+        if isinstance(piece, ir.Select):
+            value = Value(source="variable", name=piece.name, node=node)
+            return replace(piece, choices=(self.marks.text(value),))
+        self._generation = piece, node
+        # The text stands for any value: none can be parsed out of it.
+        return replace(piece, typed=False)
+
+    def _answer(self, gen: ir.Gen, value: Value) -> str:
+        text = self.marks.text(value)
+        if gen.reasoning is None:
+            return text
+        thought = replace(value, name=ir.reasoning_name(gen.name or ""))
+        begin, end = gen.reasoning.begin, gen.reasoning.end
+        return f"{begin}{self.marks.text(thought)}{end}{text}"
+
+    def _end(
+        self,
+        kind: EndKind,
+        reason: str,
+        where: str | None,
+        candidates: Iterable[int] | None = None,
+    ) -> TraceEnd:
+        """Return the end, given that the first prompt is one of *candidates*' or on."""
+        streams = [
+            self._streams[at]
+            for at in (range(len(self._streams)) if candidates is None else candidates)
+        ]
+        text = common_prefix([each.text for each in streams])
+        at = find_mark(text)
+        known = self.fragments(text)
+        prompt = shared(streams, len(text) if at < 0 else at)
+        found = TraceEnd(
+            kind=kind, reason=reason, where=where, prompt=prompt, known=known
+        )
+        if at < 0:
+            return found
+        first = self.marks.first(text)
+        return replace(
+            found,
+            kind="argument",
+            reason=str(first or "an argument, encoded"),
+            where=next(filter(None, (each.marked_place() for each in streams)), where),
+            constant_after=max(map(self._said_after_mark, streams)),
+        )
+
+    def _said_after_mark(self, stream: TracedStream) -> int:
+        """Return how many constant characters the author says after the first mark."""
+        texts = [
+            piece.value for piece, _ in stream.pieces if isinstance(piece, ir.Text)
+        ]
+        parts = [part for text in texts for part in self.fragments(text)]
+        first = next((at for at, part in enumerate(parts) if isinstance(part, Mark)), 0)
+        return sum(len(part) for part in parts[first:] if isinstance(part, str))
+
+    def _stop_unless_whole(self, reason: str) -> None:
+        if not self._whole:
+            raise TraceEndError(reason)
+
+    def _count(self, where: str | None) -> None:
+        if self._ended is not None:
+            self._stop_unless_whole(self._ended.reason)
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            reason = f"more than {_MOST_STEPS:,} steps"
+            self.end("budget", reason, where)
+            raise TraceEndError(reason)
+
+    def _stream(self, executor: Observed) -> int:
+        for number, stream in enumerate(self._streams):
+            if stream.executor is executor:
+                return number
+        self._streams.append(TracedStream(executor, executor.evaluator.prompt))
+        return len(self._streams) - 1
+
+    def _add(self, kind: Kind, stream: int, **given: Any) -> int:
+        return self.graph.add(kind, stream, **given).id
+
+    def _place(self) -> str | None:
+        return calling_place(self._program_file)
+
+    def _in_words(self, raised: BaseException) -> str:
+        if isinstance(raised, TraceEndError):
+            return str(raised)
+        text = str(raised)
+        first = self.marks.first(text)
+        if first is not None or has_mark(text):
+            text = f"of {first or 'an unknown value'}"
+        return f"{type(raised).__name__} while tracing: {text}"
+
+
+def _unknown(value: Value) -> Fragment:
+    return Mark(value.then("…").inexact())

@@ -1,0 +1,151 @@
+"""A value that is not known before the run: where it comes from, what is made of it."""
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+from sglrun.errors import ProgramError
+
+Constant = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something done to a value, with constants: ``Step("strip")`` is ``.strip()``."""
+
+    name: str
+    args: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """An argument or a variable, and the steps from it.
+
+    Attributes:
+        source: what it is.
+        name: its name.
+        node: the generation in the graph that a variable comes from.
+        steps: what is done to it, in order.
+        exact: the steps say all that is done; otherwise they only describe it.
+    """
+
+    source: Literal["argument", "variable"]
+    name: str | None
+    node: int = -1
+    steps: tuple[Step, ...] = ()
+    exact: bool = True
+
+    def __str__(self) -> str:
+        """Return its origin in words."""
+        return f"{self.source} {self.name!r}"
+
+    def then(self, name: str, *args: object) -> Self:
+        """Return what *name* with *args* makes of it."""
+        exact = self.exact and all(map(is_constant, args))
+        kept = tuple(arg if is_constant(arg) else "…" for arg in args)
+        return replace(self, steps=(*self.steps, Step(name, kept)), exact=exact)
+
+    def inexact(self) -> Self:
+        """Return the value with steps that are not all known."""
+        return replace(self, exact=False)
+
+    def apply(self, given: object) -> Any:
+        """Return what the steps make of *given*.
+
+        Raises:
+            ProgramError: the steps are not all known.
+            Exception: what a step raises, as the author's code would.
+        """
+        if not self.exact:
+            raise ProgramError(f"what is done to {self} is not known")
+        for step in self.steps:
+            given = _STEPS[step.name](given, *step.args)
+        return given
+
+    def as_json(self) -> dict[str, object]:
+        """Return it as JSON values."""
+        made: dict[str, object] = {self.source: self.name}
+        if self.node >= 0:
+            made["node"] = self.node
+        if self.steps:
+            made["steps"] = [[step.name, *map(_json, step.args)] for step in self.steps]
+        if not self.exact:
+            made["exact"] = False
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A value that stands in a text."""
+
+    value: Value
+
+
+def is_constant(given: object) -> bool:
+    """Return whether *given* is plain data that cannot change."""
+    if type(given) is slice:
+        return all(map(is_constant, (given.start, given.stop, given.step)))
+    if type(given) is tuple:
+        return all(map(is_constant, given))
+    return given is None or type(given) in (str, int, float, bool)
+
+
+def _json(arg: object) -> object:
+    if isinstance(arg, slice):
+        return {"slice": [arg.start, arg.stop, arg.step]}
+    return list(arg) if isinstance(arg, tuple) else arg
+
+
+def _text(given: object) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"expected a string, not {type(given).__name__}: {given!r}")
+    return given
+
+
+def _method(name: str) -> Callable[..., object]:
+    return lambda given, *args: getattr(given, name)(*args)
+
+
+TEXT_METHODS = (
+    "capitalize",
+    "casefold",
+    "center",
+    "expandtabs",
+    "ljust",
+    "lower",
+    "lstrip",
+    "removeprefix",
+    "removesuffix",
+    "replace",
+    "rjust",
+    "rstrip",
+    "strip",
+    "swapcase",
+    "title",
+    "upper",
+    "zfill",
+)
+OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+}
+_STEPS: Mapping[str, Callable[..., object]] = {
+    "text": _text,
+    "str": str,
+    "repr": repr,
+    "format": format,
+    "item": operator.getitem,
+    "get": _method("get"),
+    "neg": operator.neg,
+    "abs": abs,
+    "round": round,
+    **OPERATORS,
+    **{f"r{name}": (lambda a, b, do=do: do(b, a)) for name, do in OPERATORS.items()},
+    **{name: _method(name) for name in TEXT_METHODS},
+}
