@@ -1,0 +1,301 @@
+"""The embedded engine as a backend."""
+
+import re
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+
+from sglrun.backends.base import (
+    Backend,
+    BackendOptions,
+    Capabilities,
+    Completion,
+    OnText,
+    Request,
+    Selection,
+    SelectRequest,
+    Usage,
+    named_template,
+)
+from sglrun.backends.local import store
+from sglrun.backends.local.constraint import constraint_of
+from sglrun.backends.local.context import ContextSettings
+from sglrun.backends.local.engine import Engine
+from sglrun.backends.local.generation import Generation, Task
+from sglrun.backends.local.grammar import Grammars, Matcher
+from sglrun.backends.local.job import PrefixJob
+from sglrun.backends.local.model import Model
+from sglrun.backends.local.processors import usable_processors
+from sglrun.backends.local.radix import Tokens
+from sglrun.backends.local.scoring import Scoring
+from sglrun.backends.local.template import derive_template
+from sglrun.backends.local.tokenizer import Tokenizer
+from sglrun.errors import BadRequestError, UnsupportedFeatureError
+from sglrun.lang.chat_template import ChatTemplate, get_chat_template_by_model_path
+from sglrun.lang.choices import ChoiceScore, TokenLogprob
+from sglrun.lang.prompt import Prompt
+from sglrun.lang.sampling import SamplingParams
+
+# What the bundled model's 30 layers make of it: some 22 KiB of memory for each token.
+_SETTINGS = ContextSettings()
+
+_CAPABILITIES = Capabilities(
+    ebnf=True, images=False, prefix_cache=True, token_counts=True
+)
+
+
+class LocalBackend(Backend):
+    """A model in this process; every method is safe from any thread.
+
+    Attributes:
+        path: the model's file.
+    """
+
+    kind = "local"
+    capabilities = _CAPABILITIES
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        chat_template: ChatTemplate | None = None,
+        settings: ContextSettings = _SETTINGS,
+    ) -> None:
+        """Load the model at *path* and start its thread.
+
+        Args:
+            path: a GGUF file.
+            chat_template: how roles are written; as the file says, without it.
+            settings: how much memory is held for tokens, and the shape of a step.
+
+        Raises:
+            ConfigError: the engine's library cannot be used here.
+            ModelError: the file is no model that it reads, or memory is short.
+        """
+        self.path = path
+        self.model = path.stem
+        self._settings = settings
+        self._model = Model(path)
+        self._tokenizer = Tokenizer(self._model)
+        self.chat_template = chat_template or self._own_template()
+        self._engine = Engine(self._model, self._tokenizer, settings)
+        self._lock = threading.Lock()
+        self._grammars: Grammars | None = None  # written under the lock
+        self._is_closed = False  # written under the lock
+
+    def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Return the completion of *request*; waits for its turn and for the model.
+
+        ``timeout_s`` has no meaning here: nothing can be lost on the way.
+
+        Log-probabilities are those of the model itself, before temperature, penalties
+        and constraints.
+
+        Raises:
+            BadRequestError: prompt and answer do not fit into the model, or the
+                constraint cannot be read.
+            UnsupportedFeatureError: the constraint cannot be followed.
+            BackendError: the engine is closed.
+        """
+        sampling = request.sampling
+        prompt = self._tokens(request.prompt, new=sampling.max_new_tokens)
+        pieces: SimpleQueue[str | None] = SimpleQueue()
+        matcher = self._matcher(sampling)
+        job = Generation(
+            Task(
+                prompt=prompt,
+                sampling=sampling,
+                patterns=_patterns(sampling.stop_regex),
+                matcher=matcher,
+                on_text=None if on_text is None else pieces.put,
+            ),
+            self._tokenizer,
+        )
+        if on_text is None:
+            self._engine.run(job)
+        else:
+            self._listen(job, pieces, on_text)
+        return Completion(
+            samples=job.samples(),
+            usage=Usage(
+                requests=1,
+                prompt_tokens=len(prompt),
+                cached_tokens=job.cached_tokens,
+                completion_tokens=job.completion_tokens,
+            ),
+        )
+
+    def select(self, request: SelectRequest) -> Selection:
+        """Return the exact log-probability of each option's tokens after the prompt.
+
+        An option is read as the tokens it has by itself, after those of the prompt;
+        the border between them is a border of tokens. An option that begins with a
+        space is therefore another than the same without.
+
+        Raises:
+            BadRequestError: an option has no tokens, or does not fit into the model.
+            BackendError: the engine is closed.
+        """
+        options = tuple(self._option(choice) for choice in request.choices)
+        longest = max(map(len, options), default=0)
+        prompt = self._tokens(request.prompt, new=longest)
+        job = Scoring(prompt, options)
+        self._engine.run(job)
+        free = self._unconditional(options) if request.unconditional else None
+        return Selection(
+            scores=tuple(
+                ChoiceScore(
+                    choice=choice,
+                    tokens=self._scored(options[at], job.scores[at]),
+                    unconditional=None if free is None else free[at],
+                )
+                for at, choice in enumerate(request.choices)
+            ),
+            usage=Usage(
+                requests=1,
+                prompt_tokens=len(prompt) + sum(map(len, options)),
+                cached_tokens=job.cached_tokens,
+            ),
+        )
+
+    def cache_prefix(self, prompt: Prompt) -> Usage:
+        """Compute *prompt* once and keep it for later prompts; waits for it.
+
+        Raises:
+            BadRequestError: it does not fit into the model.
+            BackendError: the engine is closed.
+        """
+        tokens = self._tokens(prompt, new=1)
+        job = PrefixJob(tokens)
+        self._engine.run(job)
+        return Usage(
+            requests=1, prompt_tokens=len(tokens), cached_tokens=job.cached_tokens
+        )
+
+    def count_tokens(self, text: str) -> int:
+        """Return the exact number of tokens of *text*."""
+        return len(self._tokenizer.encode(text))
+
+    def flush_cache(self) -> bool:
+        """Forget what no running request needs."""
+        self._engine.forget()
+        return True
+
+    def get_server_info(self) -> Mapping[str, object]:
+        """Return the model, its limits and what is cached now."""
+        return {
+            "model": self.model,
+            "model_path": str(self.path),
+            "context_length": self._limit,
+            "max_total_tokens": self._settings.cells,
+            "cached_tokens": self._engine.cached_tokens,
+            "threads": usable_processors(),
+        }
+
+    def close(self) -> None:
+        """End the thread, fail what is running, and free the memory."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        self._engine.close()
+        if self._grammars is not None:
+            self._grammars.close()
+        self._model.close()
+
+    @property
+    def _limit(self) -> int:
+        return min(self._model.context_length, self._settings.cells)
+
+    def _tokens(self, prompt: Prompt, *, new: int) -> Tokens:
+        """Return the tokens of *prompt*, if *new* more fit after them."""
+        if prompt.images:
+            raise UnsupportedFeatureError("'local' cannot read images")
+        tokens = self._tokenizer.encode_prompt(prompt.text)
+        if len(tokens) + new > self._limit:
+            raise BadRequestError(
+                f"prompt of {len(tokens)} tokens and {new} new ones do not fit into "
+                f"the {self._limit} of {self.model}: shorten the prompt or lower "
+                "max_new_tokens"
+            )
+        return tokens
+
+    def _option(self, choice: str) -> Tokens:
+        tokens = self._tokenizer.encode(choice)
+        if not tokens:
+            raise BadRequestError(f"the choice {choice!r} has no tokens to score")
+        return tokens
+
+    def _scored(self, tokens: Tokens, scores: list[float]) -> tuple[TokenLogprob, ...]:
+        return tuple(
+            TokenLogprob(score, token, self._tokenizer.text(token))
+            for token, score in zip(tokens, scores, strict=True)
+        )
+
+    def _unconditional(
+        self, options: tuple[Tokens, ...]
+    ) -> tuple[tuple[float, ...], ...]:
+        """Return the log-probabilities of the options' tokens with nothing before."""
+        free = []
+        for option in options:
+            scores = [0.0]
+            if len(option) > 1:
+                job = Scoring(option[:1], (option[1:],))
+                self._engine.run(job)
+                scores += job.scores[0]
+            free.append(tuple(scores))
+        return tuple(free)
+
+    def _matcher(self, sampling: SamplingParams) -> Callable[[], Matcher] | None:
+        constraint = constraint_of(sampling)
+        if constraint is None:
+            return None
+        with self._lock:
+            if self._grammars is None:
+                self._grammars = Grammars(self._model, self._tokenizer)
+        make = partial(self._grammars.matcher, constraint.kind, constraint.text)
+        make().close()  # a constraint that cannot be compiled fails here
+        return make
+
+    def _listen(
+        self, job: Generation, pieces: "SimpleQueue[str | None]", on_text: OnText
+    ) -> None:
+        """Hand on the text of *job* as it comes, in the caller's thread."""
+        job.future.add_done_callback(lambda _: pieces.put(None))
+        self._engine.start(job)
+        try:
+            while (piece := pieces.get()) is not None:
+                on_text(piece)
+        except BaseException:
+            job.cancelled = True
+            raise
+        job.future.result()
+
+    def _own_template(self) -> ChatTemplate:
+        end = self._tokenizer.markup(self._tokenizer.end).decode("utf-8", "replace")
+        if self._model.template is not None:
+            try:
+                return derive_template(
+                    self._model.template, name=f"{self.model} (its own)", end=end
+                )
+            except ValueError as exc:
+                warnings.warn(f"{self.path.name}: {exc}", stacklevel=2)
+        return get_chat_template_by_model_path(self.path.name)
+
+
+def start_backend(options: BackendOptions) -> LocalBackend:
+    """Return the backend that *options* ask for; see ``create``."""
+    template = None
+    if options.chat_template is not None:
+        template = named_template(options.chat_template)
+    return LocalBackend(store.find_model(options.model), chat_template=template)
+
+
+def _patterns(given: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    try:
+        return tuple(re.compile(pattern) for pattern in given)
+    except re.error as exc:
+        raise BadRequestError(f"stop_regex {exc.pattern!r}: {exc}") from exc

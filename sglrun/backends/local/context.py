@@ -1,0 +1,151 @@
+"""The context: the KV cache of a model, and the step that computes tokens into it.
+
+Rule: only the engine's thread may touch a context.
+"""
+
+import ctypes
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sglrun.backends.local.layout import Batch
+from sglrun.backends.local.model import Model
+from sglrun.backends.local.processors import usable_processors
+from sglrun.errors import ModelError
+
+Logits = NDArray[np.float32]
+
+CACHE_FULL = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextSettings:
+    """How much is held and how a step is computed.
+
+    Attributes:
+        cells: tokens that the KV cache holds, over all sequences.
+        sequences: sequences that may share it; the library allows 256.
+        batch: tokens of one step.
+        kernel_batch: tokens that one pass through the layers takes of them.
+    """
+
+    cells: int = 16384
+    sequences: int = 256
+    batch: int = 512
+    kernel_batch: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One token of a step: where it stands and whether its logits are wanted."""
+
+    token: int
+    position: int
+    sequence: int
+    wanted: bool
+
+
+class Context:
+    """A KV cache that sequences share cell by cell.
+
+    Attributes:
+        settings: its size.
+    """
+
+    def __init__(self, model: Model, size: int, settings: ContextSettings) -> None:
+        """Allocate the cache for *model*, whose vocabulary has *size* tokens.
+
+        Raises:
+            ModelError: there is no memory for it.
+        """
+        self.settings = settings
+        self._library = library = model.library
+        self._vocabulary_size = size
+        params = library.llama_context_default_params()
+        params.n_ctx = settings.cells
+        params.n_batch = settings.batch
+        params.n_ubatch = settings.kernel_batch
+        params.n_seq_max = settings.sequences
+        params.n_threads = params.n_threads_batch = usable_processors()
+        # One pool for all sequences, so that a fork shares cells and copies nothing.
+        params.kv_unified = True
+        params.flash_attn_type = 1
+        handle = library.llama_init_from_model(model.handle, params)
+        if handle is None:
+            raise ModelError(
+                f"no memory for a context of {settings.cells} tokens, or the model is "
+                "of a kind that cannot generate text"
+            )
+        self._handle: int = handle
+        self._memory: int = library.llama_get_memory(handle)
+        self._batch = _BatchBuffers(settings.batch)
+
+    def decode(self, entries: Iterable[Entry]) -> int:
+        """Compute one step; return 0, or ``CACHE_FULL`` with nothing changed.
+
+        Waits for the step; other threads run meanwhile.
+
+        Raises:
+            RuntimeError: the library refused the step.
+        """
+        code: int = self._library.llama_decode(self._handle, self._batch.fill(entries))
+        if code not in (0, CACHE_FULL):
+            raise RuntimeError(f"llama_decode returned {code}")
+        return code
+
+    def logits(self, index: int) -> Logits:
+        """Return the logits of entry *index* of the last step; valid until the next."""
+        address = self._library.llama_get_logits_ith(self._handle, index)
+        row = (ctypes.c_float * self._vocabulary_size).from_address(address)
+        return np.ctypeslib.as_array(row)
+
+    def fork(self, source: int, target: int, length: int) -> None:
+        """Let *target*, which is empty, share the first *length* cells of *source*."""
+        self._library.llama_memory_seq_cp(self._memory, source, target, 0, length)
+
+    def truncate(self, sequence: int, length: int) -> None:
+        """Let go of the cells of *sequence* from position *length* on."""
+        self._library.llama_memory_seq_rm(self._memory, sequence, length, -1)
+
+    def close(self) -> None:
+        """Free the cache."""
+        self._library.llama_free(self._handle)
+
+
+class _BatchBuffers:
+    """The arrays that a step is handed to the library in."""
+
+    def __init__(self, size: int) -> None:
+        self._tokens = np.zeros(size, np.int32)
+        self._positions = np.zeros(size, np.int32)
+        self._counts = np.ones(size, np.int32)
+        self._sequences = np.zeros(size, np.int32)
+        self._wanted = np.zeros(size, np.int8)
+        self._addresses = (
+            self._sequences.ctypes.data
+            + np.arange(size, dtype=np.uintp) * self._sequences.itemsize
+        ).astype(np.uintp)
+
+    def fill(self, entries: Iterable[Entry]) -> Batch:
+        count = 0
+        for at, entry in enumerate(entries):
+            count = at + 1
+            self._tokens[at] = entry.token
+            self._positions[at] = entry.position
+            self._sequences[at] = entry.sequence
+            self._wanted[at] = entry.wanted
+        return Batch(
+            n_tokens=count,
+            token=_address(self._tokens, ctypes.c_int32),
+            embd=None,
+            pos=_address(self._positions, ctypes.c_int32),
+            n_seq_id=_address(self._counts, ctypes.c_int32),
+            seq_id=_address(self._addresses, ctypes.POINTER(ctypes.c_int32)),
+            logits=_address(self._wanted, ctypes.c_int8),
+        )
+
+
+def _address(array: NDArray[np.generic], kind: type) -> object:
+    return ctypes.cast(array.ctypes.data, ctypes.POINTER(kind))

@@ -1,0 +1,122 @@
+"""The engine: the one thread that computes, and the way to it."""
+
+import queue
+import threading
+from collections.abc import Callable
+
+from sglrun.backends.local.context import Context, ContextSettings
+from sglrun.backends.local.job import Job
+from sglrun.backends.local.model import Model
+from sglrun.backends.local.scheduler import Scheduler
+from sglrun.backends.local.tokenizer import Tokenizer
+from sglrun.errors import BackendError, BackendUnavailableError
+
+_Command = Callable[[], None]
+
+
+class Engine:
+    """Runs jobs over one model; every method is safe from any thread."""
+
+    def __init__(
+        self, model: Model, tokenizer: Tokenizer, settings: ContextSettings
+    ) -> None:
+        """Allocate the context and start the thread.
+
+        Raises:
+            ModelError: there is no memory for the context.
+        """
+        self._context = Context(model, tokenizer.size, settings)
+        self._scheduler = Scheduler(self._context)
+        self._inbox: queue.SimpleQueue[_Command | None] = queue.SimpleQueue()
+        # Written under the lock: nothing is put into the inbox once it is closed.
+        self._lock = threading.Lock()
+        self._closed_by: BaseException | None = None
+        self._thread = threading.Thread(
+            target=self._work, name="sglrun-engine", daemon=True
+        )
+        self._thread.start()
+
+    def run(self, job: Job) -> None:
+        """Compute *job*; waits until it is done.
+
+        Raises:
+            BackendError: it cannot be done, or the engine is closed.
+            BaseException: what the caller's wait was broken by; the job is given up.
+        """
+        self.start(job)
+        try:
+            job.future.result()
+        except BaseException:
+            job.cancelled = True
+            raise
+
+    def start(self, job: Job) -> None:
+        """Hand *job* in; its future tells when it is done.
+
+        Raises:
+            BackendError: the engine is closed.
+        """
+        self._tell(lambda: self._scheduler.add(job))
+
+    def forget(self) -> None:
+        """Let go of every prefix that no running job needs; waits until it is done."""
+        done = threading.Event()
+
+        def clear() -> None:
+            self._scheduler.cache.clear()
+            done.set()
+
+        self._tell(clear)
+        done.wait()
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens that the prefix cache holds now."""
+        return self._scheduler.cache.size
+
+    def close(self) -> None:
+        """Give up what is running, end the thread and free the context."""
+        with self._lock:
+            if self._closed_by is None:
+                self._closed_by = BackendUnavailableError("the engine is closed")
+            self._inbox.put(None)
+        self._thread.join()
+        self._context.close()
+
+    def _tell(self, command: _Command) -> None:
+        with self._lock:
+            if self._closed_by is not None:
+                raise BackendError(
+                    f"the engine does not run: {self._closed_by}"
+                ) from self._closed_by
+            self._inbox.put(command)
+
+    def _work(self) -> None:
+        try:
+            while self._obey():
+                self._scheduler.step()
+            cause = self._closed_by
+        except Exception as exc:  # noqa: BLE001 - handed to everyone who waits
+            cause = exc
+            with self._lock:
+                self._closed_by = exc
+        while not self._inbox.empty():
+            command = self._inbox.get()
+            if command is not None:
+                command()
+        self._scheduler.fail_all(BackendError(f"the engine stopped: {cause}"))
+
+    def _obey(self) -> bool:
+        """Take what has come in, and wait where there is nothing to do.
+
+        Returns:
+            Whether to go on.
+        """
+        while True:
+            try:
+                command = self._inbox.get(block=self._scheduler.is_idle)
+            except queue.Empty:
+                return True
+            if command is None:
+                return False
+            command()

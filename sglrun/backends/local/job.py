@@ -1,0 +1,136 @@
+"""Jobs: what the engine is asked for, as lanes of tokens to compute.
+
+A job has one prompt. Once that is computed, the job names the lanes that go on from
+it; once they are done, it has its result.
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from concurrent.futures import Future
+
+from sglrun.backends.local.context import Logits
+from sglrun.backends.local.radix import Node, Tokens
+
+# Cells that the lanes of one job may fill at a time, beyond its largest lane.
+_CELLS_AT_ONCE = 2048
+_LANES_AT_ONCE = 32
+
+
+class Lane(ABC):
+    """A run of tokens that is computed into one sequence.
+
+    Attributes:
+        tokens: those to compute, from the first of the prompt on; a lane that
+            generates adds to them.
+        computed: how many of them the sequence holds.
+        wanted_from: the first position whose logits ``read`` is to see.
+        sequence: the sequence, once the lane runs.
+        done: nothing more is to be computed.
+        is_kept: what it computed is likely to begin a later prompt.
+    """
+
+    is_kept = False
+
+    def __init__(self, tokens: Tokens, *, computed: int, wanted_from: int) -> None:
+        """Go on from *computed* tokens that another sequence holds."""
+        self.tokens = list(tokens)
+        self.computed = computed
+        self.wanted_from = wanted_from
+        self.sequence: int | None = None
+        self.done = False
+
+    @abstractmethod
+    def read(self, position: int, logits: Logits) -> None:
+        """Take the logits at *position*; they are valid during this call only."""
+
+
+class Job(ABC):
+    """A prompt, the lanes after it, and the future of its result.
+
+    Attributes:
+        prompt: at least one token.
+        wanted_from: the first position of the prompt whose logits are wanted.
+        lane_cells: cells that each lane may need; empty where none will follow.
+        cancelled: nobody waits for the result; set by any thread.
+        cached_tokens: tokens of the prompt that were not computed again.
+        ready: lanes that have not begun.
+        running: lanes that have, the prompt's excepted.
+        prompt_lane: the prompt's, once the job has begun.
+        node: the prompt in the tree.
+        is_shared: the sequence of the prompt is the tree's.
+        recomputed: tokens that the tree knows and that are computed all the same.
+        is_pinned: the prompt is to stay when the job is done.
+    """
+
+    is_pinned = False
+
+    def __init__(
+        self,
+        prompt: Tokens,
+        *,
+        lane_cells: tuple[int, ...] = (),
+        wanted_from: int | None = None,
+    ) -> None:
+        """Take what is to be computed."""
+        self.prompt = prompt
+        self.wanted_from = len(prompt) - 1 if wanted_from is None else wanted_from
+        self.lane_cells = lane_cells
+        self.future: Future[None] = Future()
+        self.cancelled = False
+        self.cached_tokens = 0
+        self.ready: deque[Lane] = deque()
+        self.running: set[Lane] = set()
+        self.prompt_lane: PromptLane | None = None
+        self.node: Node | None = None
+        self.is_shared = False
+        self.recomputed = 0
+
+    @property
+    def promised_cells(self) -> int:
+        """Cells that are set aside for its lanes."""
+        if not self.lane_cells:
+            return 0
+        return min(sum(self.lane_cells), max(_CELLS_AT_ONCE, *self.lane_cells))
+
+    @property
+    def promised_lanes(self) -> int:
+        """Lanes that may run at once, by cells and by count."""
+        if not self.lane_cells:
+            return 0
+        fitting = self.promised_cells // max(1, *self.lane_cells)
+        return min(len(self.lane_cells), _LANES_AT_ONCE, max(1, fitting))
+
+    @abstractmethod
+    def read(self, position: int, logits: Logits) -> None:
+        """Take the logits at *position* of the prompt, during this call only."""
+
+    @abstractmethod
+    def lanes(self) -> tuple[Lane, ...]:
+        """Return the lanes after the prompt, which is computed now."""
+
+
+class PromptLane(Lane):
+    """The prompt of a job."""
+
+    def __init__(self, job: Job, *, computed: int) -> None:
+        """Compute the prompt of *job* beyond *computed* tokens."""
+        super().__init__(job.prompt, computed=computed, wanted_from=job.wanted_from)
+        self._job = job
+
+    def read(self, position: int, logits: Logits) -> None:
+        """Hand the logits to the job; those of the last token end the lane."""
+        self._job.read(position, logits)
+        self.done = position == len(self.tokens) - 1
+
+
+class PrefixJob(Job):
+    """A prompt that later prompts begin with."""
+
+    is_pinned = True
+
+    def read(self, position: int, logits: Logits) -> None:
+        """Need nothing of the logits."""
+
+    def lanes(self) -> tuple[Lane, ...]:
+        """Return none."""
+        return ()

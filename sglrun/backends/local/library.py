@@ -1,0 +1,102 @@
+"""The engine's shared library: found, checked and silenced before it is called."""
+
+import ctypes
+import functools
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from sglrun.backends.local.extra import missing_library
+from sglrun.backends.local.layout import (
+    CONTEXT_DEFAULTS,
+    MODEL_DEFAULTS,
+    PACKAGE,
+    SIGNATURES,
+    VERSION,
+    LogFunction,
+)
+from sglrun.errors import ConfigError
+
+# How long an idle worker of the library spins before it sleeps. Its own default takes
+# the processor from every other program, and a busy machine down to a tenth of its
+# speed; a user's own setting wins. It is read when the library is opened.
+_SPIN_COUNT = ("GOMP_SPINCOUNT", "2000")
+
+_INSTEAD = "give a server with --url instead"
+
+
+def _drop(_level: int, _text: bytes, _data: int | None) -> None:
+    """Drop a message of the library."""
+
+
+# The library keeps its address, so it must live as long as the process.
+_drop_message = LogFunction(_drop)
+
+
+@functools.cache
+def open_library() -> ctypes.CDLL:
+    """Return the library, opened once in a process and ready to be called.
+
+    Raises:
+        ConfigError: it is not installed, has another version or layout, or does not
+            run on this system.
+    """
+    path = _library_path()
+    os.environ.setdefault(*_SPIN_COUNT)
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as exc:
+        raise ConfigError(
+            f"the embedded engine's library does not load here: {exc} ({_INSTEAD})"
+        ) from exc
+    _declare(library)
+    silent = ctypes.cast(_drop_message, ctypes.c_void_p)
+    library.llama_log_set(silent, None)
+    library.ggml_log_set(silent, None)
+    _check(library.llama_model_default_params(), MODEL_DEFAULTS)
+    _check(library.llama_context_default_params(), CONTEXT_DEFAULTS)
+    library.llama_backend_init()
+    return library
+
+
+def _library_path() -> Path:
+    if sys.platform == "win32":
+        raise ConfigError(f"the embedded engine does not run on Windows; {_INSTEAD}")
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        raise missing_library(PACKAGE)
+    found = importlib.metadata.version(PACKAGE)
+    if found != VERSION:
+        raise ConfigError(
+            f"the embedded engine is made for {PACKAGE} {VERSION}, not {found}: "
+            f"pip install '{PACKAGE}=={VERSION}'"
+        )
+    paths = sorted(Path(spec.origin).parent.glob(f"{PACKAGE}*.so"))
+    if not paths:
+        raise ConfigError(f"{PACKAGE} {VERSION} has no library here; {_INSTEAD}")
+    return paths[0]
+
+
+def _declare(library: ctypes.CDLL) -> None:
+    for name, (result, arguments) in SIGNATURES.items():
+        try:
+            function = getattr(library, name)
+        except AttributeError as exc:
+            raise ConfigError(
+                f"{PACKAGE} {VERSION} does not export {name} on this system; {_INSTEAD}"
+            ) from exc
+        function.restype = result
+        function.argtypes = arguments
+
+
+def _check(params: ctypes.Structure, expected: Mapping[str, object]) -> None:
+    for name, value in expected.items():
+        found = getattr(params, name)
+        if found != value:
+            raise ConfigError(
+                f"{PACKAGE} {VERSION} has another layout here: {name} is {found!r}, "
+                f"not {value!r}; {_INSTEAD}"
+            )

@@ -1,0 +1,268 @@
+"""The scheduler: which tokens of which jobs make up the next step.
+
+Rule: only the engine's thread calls it. Every running lane that generates gets its
+next token into each step, prompts fill what is left, and what several prompts begin
+with is computed by the first of them.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Protocol
+
+from sglrun.backends.local.cache import Cells, PrefixCache
+from sglrun.backends.local.context import CACHE_FULL, ContextSettings, Entry, Logits
+from sglrun.backends.local.job import Job, Lane, PromptLane
+from sglrun.backends.local.radix import Match
+from sglrun.errors import BackendError, BadRequestError
+
+# Jobs that run at once; beyond, a step only takes longer.
+_JOBS_AT_ONCE = 64
+# A prompt waits for another to compute what both begin with, if it is this much.
+_WORTH_WAITING = 16
+# Waiting jobs that are looked at before a step.
+_LOOK_AHEAD = 256
+
+
+class Computer(Cells, Protocol):
+    """What the scheduler needs of a context."""
+
+    settings: ContextSettings
+
+    def decode(self, entries: list[Entry]) -> int:
+        """Compute a step; 0, or ``CACHE_FULL`` with nothing changed."""
+        ...
+
+    def logits(self, index: int) -> Logits:
+        """Return the logits of entry *index* of the last step."""
+        ...
+
+
+class Scheduler:
+    """Jobs that wait and jobs that run, over one context.
+
+    Attributes:
+        cache: what is computed already.
+    """
+
+    def __init__(self, context: Computer) -> None:
+        """Begin with nothing to do."""
+        self._context = context
+        settings = context.settings
+        self.cache = PrefixCache(
+            context, cells=settings.cells, sequences=settings.sequences
+        )
+        self._waiting: deque[Job] = deque()
+        self._running: dict[Job, None] = {}
+        self._lanes: dict[Lane, Job] = {}
+        self._prompts: dict[int, PromptLane] = {}  # by the tree's sequence
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self._waiting and not self._running
+
+    def add(self, job: Job) -> None:
+        """Let *job* wait for its turn."""
+        self._waiting.append(job)
+
+    def fail_all(self, cause: BaseException) -> None:
+        """End every job with *cause*, and leave the context as it is."""
+        for job in (*self._running, *self._waiting):
+            if not job.future.done():
+                job.future.set_exception(cause)
+        self._running.clear()
+        self._waiting.clear()
+        self._lanes.clear()
+
+    def step(self) -> None:
+        """Begin what can begin, and compute one step of what runs."""
+        self._drop_cancelled()
+        self._admit()
+        entries, served = self._plan()
+        if entries and self._context.decode(entries) == CACHE_FULL:
+            self._relieve()
+            return
+        for lane, positions, _ in served:
+            lane.computed = positions.stop
+        for lane, positions, index in served:
+            self._read(lane, positions, index)
+
+    # Beginning.
+
+    def _admit(self) -> None:
+        deferred: list[Job] = []
+        while (
+            self._waiting
+            and len(self._running) < _JOBS_AT_ONCE
+            and len(deferred) < _LOOK_AHEAD
+        ):
+            job = self._waiting.popleft()
+            if self._is_prefix_coming(job):
+                deferred.append(job)
+            elif not self._begin(job):
+                deferred.append(job)
+                break
+        self._waiting.extendleft(reversed(deferred))
+
+    def _is_prefix_coming(self, job: Job) -> bool:
+        """Whether a running prompt computes what *job* begins with."""
+        match = self.cache.match(job.prompt)
+        return match.length - self._usable(match) >= _WORTH_WAITING
+
+    def _usable(self, match: Match) -> int:
+        lane = None if match.holder is None else self._prompts.get(match.holder)
+        return match.length if lane is None else min(match.length, lane.computed)
+
+    def _begin(self, job: Job) -> bool:
+        """Start *job* if all that it may need is there; a hopeless one ends here."""
+        match = self._room_for(job)
+        if match is None:
+            return not self._running and self._begin_alone(job)
+        usable = min(self._usable(match), job.wanted_from, len(job.prompt) - 1)
+        lane = PromptLane(job, computed=usable)
+        lane.sequence = self.cache.take(match.holder, usable)
+        job.node, job.is_shared = self.cache.begin(job.prompt, lane.sequence)
+        job.recomputed = match.length - usable
+        job.cached_tokens = usable
+        job.prompt_lane = lane
+        if job.is_shared:
+            self._prompts[lane.sequence] = lane
+        self.cache.promised += job.promised_cells + job.recomputed
+        self.cache.promised_sequences += job.promised_lanes
+        self._running[job] = None
+        self._lanes[lane] = job
+        return True
+
+    def _room_for(self, job: Job) -> Match | None:
+        """Make room for *job*; return what is known of its prompt, if there is room."""
+        while True:
+            match = self.cache.match(job.prompt)
+            kept = min(self._usable(match), job.wanted_from, len(job.prompt) - 1)
+            needed = len(job.prompt) - kept + job.promised_cells
+            if not (
+                self.cache.could_hold(needed)
+                and self.cache.make_room(needed, 1 + job.promised_lanes)
+            ):
+                return None
+            if self.cache.match(job.prompt).length == match.length:
+                return match
+
+    def _begin_alone(self, job: Job) -> bool:
+        """Loosen pins for *job*, since nothing else that ends could make room."""
+        if self.cache.unpin():
+            return self._begin(job)
+        message = (
+            f"a prompt of {len(job.prompt)} tokens and {job.promised_cells} more do "
+            f"not fit in the {self.cache.cells} that the engine holds"
+        )
+        job.future.set_exception(BadRequestError(message))
+        return True
+
+    # Computing.
+
+    def _plan(self) -> tuple[list[Entry], list[tuple[Lane, range, int]]]:
+        """Return the next step: its tokens; whose they are, where, and from which."""
+        left = self._context.settings.batch
+        entries: list[Entry] = []
+        served: list[tuple[Lane, range, int]] = []
+        for lane in self._in_order():
+            start = lane.computed
+            positions = range(start, min(start + left, len(lane.tokens)))
+            if positions and lane.sequence is not None:
+                served.append((lane, positions, len(entries)))
+                entries.extend(
+                    Entry(lane.tokens[at], at, lane.sequence, at >= lane.wanted_from)
+                    for at in positions
+                )
+                left -= len(positions)
+        return entries, served
+
+    def _in_order(self) -> Iterator[Lane]:
+        """Yield lanes that generate before prompts, each in order of arrival."""
+        yield from (x for x in self._lanes if not isinstance(x, PromptLane))
+        yield from (x for x in self._lanes if isinstance(x, PromptLane))
+
+    def _read(self, lane: Lane, positions: range, index: int) -> None:
+        job = self._lanes.get(lane)
+        if job is None:  # ended with another lane of its job
+            return
+        try:
+            for number, position in enumerate(positions, index):
+                if position >= lane.wanted_from and not lane.done:
+                    lane.read(position, self._context.logits(number))
+            if lane.done:
+                self._end_lane(job, lane)
+        except Exception as exc:  # noqa: BLE001 - handed to who waits for the job
+            self._end(job, exc)
+
+    def _relieve(self) -> None:
+        """Free cells after a step that found none; the counts should prevent it."""
+        if not self.cache.evict():
+            youngest = next(reversed(self._running))
+            self._end(youngest, BadRequestError("the engine's KV cache is full"))
+
+    # Ending.
+
+    def _end_lane(self, job: Job, lane: Lane) -> None:
+        if lane is job.prompt_lane:
+            self._prompts.pop(lane.sequence or 0, None)
+            job.ready.extend(job.lanes())
+        else:
+            self._leave(job, lane)
+        del self._lanes[lane]
+        self._start_lanes(job)
+        if not job.running:
+            self._end(job, None)
+
+    def _start_lanes(self, job: Job) -> None:
+        assert job.prompt_lane is not None  # noqa: S101 - it has been computed
+        while job.ready and len(job.running) < job.promised_lanes:
+            lane = job.ready.popleft()
+            if lane.done:
+                continue
+            lane.sequence = self.cache.take(job.prompt_lane.sequence, lane.computed)
+            self.cache.promised_sequences -= 1
+            job.running.add(lane)
+            self._lanes[lane] = job
+
+    def _leave(self, job: Job, lane: Lane) -> None:
+        """Take the sequence from *lane*; keep it where a later prompt may use it."""
+        job.running.remove(lane)
+        self.cache.promised_sequences += 1
+        assert lane.sequence is not None  # noqa: S101 - it has run
+        if lane.done and lane.is_kept and job.recomputed < _WORTH_WAITING:
+            self.cache.hold(tuple(lane.tokens[: lane.computed]), lane.sequence)
+        else:
+            self.cache.give_back(lane.sequence)
+
+    def _end(self, job: Job, cause: Exception | None) -> None:
+        """Take everything from *job* and tell who waits for it."""
+        for lane in tuple(job.running):
+            self._leave(job, lane)
+            del self._lanes[lane]
+        prompt = job.prompt_lane
+        assert prompt is not None  # noqa: S101 - the job has begun
+        assert prompt.sequence is not None  # noqa: S101
+        assert job.node is not None  # noqa: S101
+        self._lanes.pop(prompt, None)
+        self._prompts.pop(prompt.sequence, None)
+        if cause is None and job.is_pinned:
+            self.cache.pin(job.node)
+        if job.is_shared:
+            self.cache.end(job.node, computed=prompt.computed)
+        else:
+            self.cache.end(job.node)
+            self.cache.give_back(prompt.sequence)
+        self.cache.promised -= job.promised_cells + job.recomputed
+        self.cache.promised_sequences -= job.promised_lanes
+        del self._running[job]
+        if cause is None:
+            job.future.set_result(None)
+        else:
+            job.future.set_exception(cause)
+
+    def _drop_cancelled(self) -> None:
+        for job in [job for job in self._running if job.cancelled]:
+            self._end(job, BackendError("nobody waits for the answer"))
+        if any(job.cancelled for job in self._waiting):
+            self._waiting = deque(job for job in self._waiting if not job.cancelled)

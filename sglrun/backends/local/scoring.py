@@ -1,0 +1,55 @@
+"""Scoring: the job of telling how likely each of several texts is after a prompt."""
+
+from sglrun.backends.local.context import Logits
+from sglrun.backends.local.job import Job, Lane
+from sglrun.backends.local.radix import Tokens
+from sglrun.backends.local.sampler import log_softmax, logprob
+
+
+class Scoring(Job):
+    """Log-probabilities of the tokens of each option, given the prompt.
+
+    The prompt is computed once; the options go on from it, those of one token for
+    nothing.
+
+    Attributes:
+        scores: for each option, the natural-log probability of each of its tokens.
+    """
+
+    def __init__(self, prompt: Tokens, options: tuple[Tokens, ...]) -> None:
+        """Take the *options*, each of at least one token."""
+        longer = tuple(len(option) - 1 for option in options if len(option) > 1)
+        super().__init__(prompt, lane_cells=longer)
+        self._options = options
+        self.scores: list[list[float]] = []
+
+    def read(self, position: int, logits: Logits) -> None:
+        """Score the first token of every option."""
+        if position == len(self.prompt) - 1:
+            first = log_softmax(logits)
+            self.scores = [[float(first[option[0]])] for option in self._options]
+
+    def lanes(self) -> tuple[Lane, ...]:
+        """Return a lane for each option that has more than one token."""
+        return tuple(
+            _OptionLane(self.prompt, option, scores)
+            for option, scores in zip(self._options, self.scores, strict=True)
+            if len(option) > 1
+        )
+
+
+class _OptionLane(Lane):
+    """The tokens of an option after the first."""
+
+    def __init__(self, prompt: Tokens, option: Tokens, scores: list[float]) -> None:
+        super().__init__(
+            prompt + option[:-1], computed=len(prompt), wanted_from=len(prompt)
+        )
+        self._option = option
+        self._scores = scores
+
+    def read(self, position: int, logits: Logits) -> None:
+        del position  # one after the other
+        token = self._option[len(self._scores)]
+        self._scores.append(logprob(logits, token))
+        self.done = len(self._scores) == len(self._option)
