@@ -17,7 +17,7 @@ from sglrun.backends.base import Backend, BackendOptions, Secret
 from sglrun.errors import BackendUnavailableError, UnsupportedFeatureError
 from sglrun.interpreter.named_backends import NamedBackend
 
-_FIRST_PORT, _LAST_PORT = 30000, 40000
+_FIRST_PORT, _PORTS_TRIED = 30000, 10000
 _POLL_S = 0.5
 _STOP_S = 10.0
 
@@ -114,11 +114,12 @@ def free_port(first: int) -> int:
     Raises:
         BackendUnavailableError: there is none.
     """
-    for port in range(first, max(first + 1, _LAST_PORT)):
+    last = min(first + _PORTS_TRIED, 65535)
+    for port in range(first, last + 1):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
-    raise BackendUnavailableError(f"no port from {first} to {_LAST_PORT} is free")
+    raise BackendUnavailableError(f"no port from {first} to {last} is free")
 
 
 def start_server(
