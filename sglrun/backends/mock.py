@@ -24,6 +24,7 @@ from sglrun.backends.base import (
     named_template,
 )
 from sglrun.backends.instances import json_instance, regex_instance
+from sglrun.backends.refusal import refuse_choice, refuse_unsupported
 from sglrun.errors import BadRequestError
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate
 from sglrun.lang.choices import ChoiceScore, TokenLogprob
@@ -74,7 +75,9 @@ class MockBackend(Backend):
                 function or by option; without it, scores are made up from the text.
             model: the name in results.
             chat_template: how roles are written in the prompt's text.
-            capabilities: what to claim; everything by default.
+            capabilities: what to claim; everything by default. What is not claimed
+                is refused, and without ``choice_scores`` a ``select`` gets only the
+                option that is taken.
         """
         self.model = model
         self.chat_template = chat_template
@@ -95,6 +98,7 @@ class MockBackend(Backend):
         """
         with self._lock:
             self.requests.append(request)
+        refuse_unsupported("the mock", self.capabilities, request)
         answer = self._answer(request)
         if isinstance(answer, Exception):
             raise answer
@@ -106,16 +110,21 @@ class MockBackend(Backend):
         return Completion(samples=samples, usage=self._usage(request.prompt, samples))
 
     def select(self, request: SelectRequest) -> Selection:
-        """Return the scripted scores of the options."""
+        """Return the scripted scores of the options, or the best of them."""
         with self._lock:
             self.selections.append(request)
+        refuse_choice("the mock", self.capabilities, request)
         means = self._means(request)
+        usage = self._usage(request.prompt, ())
+        if not self.capabilities.choice_scores:
+            best = max(range(len(means)), key=means.__getitem__)
+            return Selection(chosen=request.choices[best], usage=usage)
         return Selection(
             scores=tuple(
                 _score(choice, mean, unconditional=request.unconditional)
                 for choice, mean in zip(request.choices, means, strict=True)
             ),
-            usage=self._usage(request.prompt, ()),
+            usage=usage,
         )
 
     def cache_prefix(self, prompt: Prompt) -> Usage:

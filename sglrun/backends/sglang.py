@@ -19,6 +19,7 @@ from sglrun.backends.base import (
     named_template,
 )
 from sglrun.backends.http import HttpClient, Timeouts
+from sglrun.backends.refusal import refuse_unsupported
 from sglrun.backends.reply import a_count, a_list, an_object, an_optional_object
 from sglrun.backends.sglang_wire import (
     Object,
@@ -98,11 +99,14 @@ class SGLangBackend(Backend):
         self.chat_template = chat_template
         self.capabilities = facts.capabilities
         self._http = http
+        what = "the router" if facts.is_router else "the server"
+        self._who = f"{what} at {http.base_url} ({facts.model})"
         # Written by any thread, and only ever to False.
         self._takes_lists = not facts.is_router
 
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Return the completion of *request*."""
+        refuse_unsupported(self._who, self.capabilities, request)
         asked = payload(request)
         if on_text is None:
             return parse_completion(self._http.post_json("/generate", asked), request)

@@ -8,9 +8,19 @@ from typing import Any
 
 import pytest
 
-from sglrun.backends.base import BackendOptions, Request, SelectRequest
+from sglrun.backends.base import (
+    BackendOptions,
+    Capabilities,
+    Request,
+    SelectRequest,
+)
 from sglrun.backends.mock import Answers, MockBackend, create
-from sglrun.errors import BadRequestError, ConfigError, RateLimitError
+from sglrun.errors import (
+    BadRequestError,
+    ConfigError,
+    RateLimitError,
+    UnsupportedFeatureError,
+)
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 
@@ -195,3 +205,24 @@ def test_options_name_model_and_template() -> None:
     assert backend.closed
     with pytest.raises(ConfigError, match="chatmll"):
         create(BackendOptions(chat_template="chatmll"))
+
+
+def test_without_scores_an_option_is_taken() -> None:
+    """A mock that claims no scores gives the option alone, as some servers do."""
+    backend = MockBackend(
+        scores={"a": -2.0, "b": -1.0}, capabilities=Capabilities(choice_scores=False)
+    )
+    asked = SelectRequest(prompt=Prompt(text="P"), choices=("a", "b"))
+
+    assert backend.select(asked).chosen == "b"
+    assert backend.select(asked).scores == ()
+
+
+def test_what_is_not_claimed_is_refused() -> None:
+    """A program can be tested against what a backend lacks."""
+    backend = MockBackend(capabilities=Capabilities(regex=False, select=False))
+
+    with pytest.raises(UnsupportedFeatureError, match=r"the mock cannot do regex='a'"):
+        backend.generate(request(regex="a"))
+    with pytest.raises(UnsupportedFeatureError, match="cannot do select among"):
+        backend.select(SelectRequest(prompt=Prompt(text="P"), choices=("a", "b")))

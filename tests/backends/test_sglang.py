@@ -13,6 +13,7 @@ from sglrun.errors import (
     BadRequestError,
     ConfigError,
     ModelNotFoundError,
+    UnsupportedFeatureError,
 )
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
@@ -115,6 +116,8 @@ def test_a_router_is_recognised(stand_in: StandIn) -> None:
 
     assert backend.capabilities.unsupported_sampling == {"stop_regex", "logit_bias"}
     assert all(isinstance(sent["text"], str) for sent in stand_in.generations)
+    with pytest.raises(UnsupportedFeatureError, match=r"the router at .*stop_regex"):
+        backend.generate(request(stop_regex="a+"))
 
 
 @pytest.mark.parametrize("has_tokenize", [True, False])

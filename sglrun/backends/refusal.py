@@ -1,0 +1,58 @@
+"""The refusal of what a backend cannot do exactly, by name and before it is asked."""
+
+from collections.abc import Iterator
+
+from sglrun.backends.base import Capabilities, Request, SelectRequest
+from sglrun.errors import UnsupportedFeatureError
+from sglrun.lang.sampling import DEFAULTS
+
+
+def refuse_unsupported(who: str, capabilities: Capabilities, request: Request) -> None:
+    """Let *request* pass if *capabilities* cover all of it.
+
+    Args:
+        who: the backend, as the error names it.
+        capabilities: what it can do.
+        request: what is asked.
+
+    Raises:
+        UnsupportedFeatureError: they do not; the message names the feature.
+    """
+    for feature in _unsupported(capabilities, request):
+        raise UnsupportedFeatureError(
+            f"{who} cannot do {feature}; use another backend, or leave it out"
+        )
+
+
+def refuse_choice(who: str, capabilities: Capabilities, request: SelectRequest) -> None:
+    """Let *request* pass if *capabilities* cover it; raises as the other."""
+    scored = capabilities.choice_scores
+    if not capabilities.select or (request.unconditional and not scored):
+        kind = "with unconditional log-probabilities " * request.unconditional
+        raise UnsupportedFeatureError(
+            f"{who} cannot do select {kind}among {list(request.choices)!r}; use "
+            "another backend"
+        )
+
+
+def _unsupported(capabilities: Capabilities, request: Request) -> Iterator[str]:
+    prompt, sampling = request.prompt, request.sampling
+    opened = prompt.open_message
+    needed = {
+        "completion": (not prompt.is_chat, "a prompt without roles"),
+        "prefill": (
+            opened is not None and bool(opened.parts),
+            "text inside assistant() before a generation",
+        ),
+        "images": (bool(prompt.images), "images"),
+        "regex": (sampling.regex is not None, f"regex={sampling.regex!r}"),
+        "json_schema": (sampling.json_schema is not None, "json_schema"),
+        "ebnf": (sampling.ebnf is not None, "ebnf"),
+    }
+    for name, (is_asked, feature) in needed.items():
+        if is_asked and not getattr(capabilities, name):
+            yield feature
+    usual = DEFAULTS.given()
+    for name, value in sampling.given().items():
+        if name in capabilities.unsupported_sampling and value != usual.get(name):
+            yield f"{name}={value!r}"
