@@ -135,6 +135,8 @@ class LazyBackend(Backend):
         """Return what the server tells about itself."""
         return self.opened().get_server_info()
 
+    get_server_args = get_server_info  # its name before SGLang 0.4.1
+
     def close(self) -> None:
         """Close the backend if it was made."""
         with self._lock:

@@ -8,6 +8,7 @@ from sglrun.backends.base import Backend, Request, SelectRequest
 from sglrun.errors import UsageError
 from sglrun.interpreter.global_config import global_config
 from sglrun.interpreter.named_backends import OpenAI, RuntimeEndpoint
+from sglrun.interpreter.sglang_utils import normalize_base_url
 from sglrun.lang.choices import token_length_normalized
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
@@ -34,7 +35,9 @@ def add_common_sglang_args_and_parse(
     parser.add_argument("--host", default=_SGLANG["host"])
     parser.add_argument("--port", type=int, default=_SGLANG["port"])
     parser.add_argument("--backend", default=_SGLANG["backend"])
+    parser.add_argument("--device", default="auto", help="without effect")
     parser.add_argument("--result-file", default="result.jsonl")
+    parser.add_argument("--raw-result-file", default=None)
     return parser.parse_args()
 
 
@@ -69,7 +72,7 @@ def select_sglang_backend(args: argparse.Namespace) -> Backend:
     if name.startswith("srt"):
         if name == "srt-no-parallel":
             warnings.warn("--backend srt-no-parallel is the same as srt", stacklevel=2)
-        return RuntimeEndpoint(f"{args.host}:{args.port}")
+        return RuntimeEndpoint(normalize_base_url(args.host, args.port))
     if name.startswith("gpt-"):
         return OpenAI(name)
     raise UsageError(f"unknown backend {name!r} of a benchmark (srt, or gpt-...)")
@@ -112,7 +115,7 @@ def get_call_select(args: argparse.Namespace) -> Callable[..., int]:
 
 
 def _other_backend(args: argparse.Namespace) -> Backend:
-    url = f"{args.host}:{args.port}"
+    url = normalize_base_url(args.host, args.port)
     if args.backend == "srt-raw":
         return RuntimeEndpoint(url)
     return OpenAI(args.model_path, base_url=f"{url}/v1")

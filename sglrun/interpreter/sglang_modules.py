@@ -59,6 +59,7 @@ def _public() -> dict[str, object]:
     return {
         **_of(sglrun, *sglrun.__all__),
         **_of(named_backends, "Engine"),
+        "get_server_args": global_config.get_server_info,  # before 0.4.1
         "__version__": LEVEL,
     }
 
@@ -95,6 +96,7 @@ def served_modules() -> Tree:
         "litellm": _of(named_backends, "LiteLLM"),
         "vertexai": _of(named_backends, "VertexAI"),
     }
+    configuration = _of(global_config, "GlobalConfig", "global_config")
     language: Tree = {
         "api": _public(),
         "ir": {
@@ -112,6 +114,7 @@ def served_modules() -> Tree:
             "ChoicesSamplingMethod": choices.ChoicesMethod,
         },
         "chat_template": _of(chat_template, *_TEMPLATES),
+        "global_config": configuration,
         "backend": {},
     }
     tokenizers = _of(sglang_utils, "get_tokenizer")
@@ -119,7 +122,7 @@ def served_modules() -> Tree:
     return {
         "": _public(),
         "api": _public(),
-        "global_config": _of(global_config, "GlobalConfig", "global_config"),
+        "global_config": configuration,
         "lang": {},
         **{f"lang.{name}": held for name, held in language.items()},
         **{f"lang.backend.{name}": held for name, held in backends.items()},

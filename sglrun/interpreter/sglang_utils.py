@@ -26,6 +26,7 @@ SERVED = (
     "encode_image_base64",
     "get_exception_traceback",
     "http_request",
+    "normalize_base_url",
     "print_highlight",
     "read_jsonl",
 )
@@ -73,8 +74,12 @@ def download_and_cache_file(url: str, filename: str | None = None) -> str:
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"{url!r} is no web address")
     part = path.with_name(f"{path.name}.part")
-    with urllib.request.urlopen(url) as body, part.open("wb") as file:  # noqa: S310 - above
-        shutil.copyfileobj(body, file)
+    try:
+        with urllib.request.urlopen(url) as body, part.open("wb") as file:  # noqa: S310 - above
+            shutil.copyfileobj(body, file)
+    except OSError as exc:
+        exc.add_note(f"fetching {url}; or put the file at {path} yourself")
+        raise
     part.replace(path)
     return str(path)
 
@@ -126,6 +131,11 @@ def http_request(
         )
     finally:
         http.close()
+
+
+def normalize_base_url(host: str, port: int) -> str:
+    """Return the address of a server on *host*, which may be an address already."""
+    return f"{host if '://' in host else f'http://{host}'}:{port}"
 
 
 def encode_image_base64(image: str | Path | bytes) -> str:

@@ -79,6 +79,16 @@ def test_only_web_addresses_are_downloaded(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_download_that_fails_says_where_the_file_may_be_put(tmp_path: Path) -> None:
+    """A machine without a network can be given the file by hand."""
+    path = tmp_path / "rows.jsonl"
+    with pytest.raises(OSError, match="refused") as failed:
+        sglang_utils.download_and_cache_file("http://127.0.0.1:1/rows", str(path))
+
+    assert f"put the file at {path} yourself" in failed.value.__notes__[0]
+    assert not path.exists()
+
+
 def test_requests_by_hand(stand_in: StandIn) -> None:
     """A script may post and get JSON by itself."""
     asked = {"text": "Hi", "sampling_params": {"max_new_tokens": 4}}
@@ -142,6 +152,8 @@ def test_a_benchmarks_options(monkeypatch: pytest.MonkeyPatch) -> None:
         **SRT,
         "port": 7,
         "parallel": 64,
+        "device": "auto",
+        "raw_result_file": None,
         "result_file": "result.jsonl",
     }
 
@@ -153,6 +165,9 @@ def test_a_benchmarks_backend() -> None:
 
     assert isinstance(server, RuntimeEndpoint)
     assert server.base_url == "http://127.0.0.1:30000"
+    bare = select(argparse.Namespace(**{**SRT, "host": "h"}))
+    assert isinstance(bare, RuntimeEndpoint)
+    assert bare.base_url == "http://h:30000"
     assert isinstance(select(argparse.Namespace(**{**SRT, "backend": "gpt-4"})), OpenAI)
     with pytest.raises(UsageError, match="unknown backend 'tgi'"):
         select(argparse.Namespace(**{**SRT, "backend": "tgi"}))
