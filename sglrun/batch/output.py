@@ -5,12 +5,16 @@
 Leaving the block without ``finish`` keeps what is written, for the same run again.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, Self
 
 from sglrun.batch.results import RowResult
 from sglrun.batch.rows import Row
-from sglrun.batch.runner import RunSummary
+from sglrun.batch.summary import RunSummary
+from sglrun.errors import RunStoppedError
+
+Render = Callable[[RowResult], bytes]
+"""A result as a line with its end."""
 
 
 class Output(Protocol):
@@ -53,3 +57,42 @@ class Output(Protocol):
     def __exit__(self, *exc: object) -> None:
         """Close."""
         self.close()
+
+
+class StreamOutput(Output):
+    """Writes results to a stream, as stdout; nothing can be resumed."""
+
+    def __init__(self, write: Callable[[bytes], None], render: Render) -> None:
+        """Write lines with *write*, all that are ready at once."""
+        self.resumed = 0
+        self._write = write
+        self._render = render
+        self._written = bytearray()  # one byte for each row
+
+    def remaining(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield all *rows*."""
+        for row in rows:
+            self._written.append(0)
+            yield row
+
+    def append(self, results: Sequence[RowResult]) -> None:
+        """Write *results*; what *write* raises is raised."""
+        self._write(b"".join(map(self._render, results)))
+        for result in results:
+            self._written[result.index] += 1
+
+    def finish(self, summary: RunSummary) -> None:
+        """Check that each row has one result.
+
+        Raises:
+            RunStoppedError: one has not.
+        """
+        del summary
+        index = next((i for i, times in enumerate(self._written) if times != 1), None)
+        if index is not None:
+            raise RunStoppedError(
+                f"row {index} has {self._written[index]} results; each must have one"
+            )
+
+    def close(self) -> None:
+        """Do nothing; the stream is not ours."""

@@ -67,8 +67,17 @@ def create_plan(
             on_note(f"the shared prefix is not sent first: {exc}")
     return Plan(
         text=text,
-        tokens=backend.count_tokens(text) if text else 0,
+        tokens=_count_tokens(backend, text),
         ended_by=traced.ended_by,
         where=traced.where,
         usage=usage,
     )
+
+
+def _count_tokens(backend: Backend, text: str) -> int:
+    if not text:
+        return 0
+    try:
+        return backend.count_tokens(text)
+    except BackendError:
+        return Backend.count_tokens(backend, text)

@@ -1,14 +1,20 @@
 """The runner: one program over many rows, until the last or until it must stop."""
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import Literal, Self
 
-from sglrun.backends.base import Backend, Usage
-from sglrun.batch.plan import Plan
+from sglrun.backends.base import Backend
+from sglrun.batch.limits import Limits, RetryPolicy
+from sglrun.batch.plan import Plan, create_plan
 from sglrun.batch.results import Include, RowResult
-from sglrun.batch.rows import Row
-from sglrun.errors import SglrunError
+from sglrun.batch.row_run import RowRun
+from sglrun.batch.rows import Row, given
+from sglrun.batch.summary import RunSummary, Tally
+from sglrun.errors import RunStoppedError, SglrunError
+from sglrun.interpreter.fan_out import FanOut, auto_num_threads
 from sglrun.interpreter.program import Program
 from sglrun.lang.sampling import SamplingParams
 
@@ -46,39 +52,10 @@ class BatchOptions:
     require_stop: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary:
-    """What came of a run.
-
-    Attributes:
-        ok: rows that gave a value.
-        failed: rows that gave an error.
-        usage: what the rows cost, without the shared prefix.
-        plan: the shared prefix and what it cost.
-        cut: generations that ended by ``length``.
-        seconds: from the first row to the last.
-        stopped_by: what ended the run before its last row.
-    """
-
-    ok: int = 0
-    failed: int = 0
-    usage: Usage = field(default_factory=Usage)
-    plan: Plan = field(default_factory=Plan)
-    cut: int = 0
-    seconds: float = 0.0
-    stopped_by: SglrunError | None = None
-
-    @property
-    def rows(self) -> int:
-        """Rows that gave a result."""
-        return self.ok + self.failed
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code of a command that did this."""
-        if self.stopped_by is not None:
-            return self.stopped_by.exit_code
-        return 1 if self.failed else 0
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    reason: SglrunError
+    grace_s: float | None
 
 
 class BatchRunner:
@@ -91,21 +68,68 @@ class BatchRunner:
         options: BatchOptions | None = None,
         *,
         on_note: Callable[[str], None] | None = None,
+        limits: Limits | None = None,
     ) -> None:
-        """Prepare; nothing runs before the iteration."""
-        raise NotImplementedError
+        """Prepare; nothing runs before the iteration.
+
+        Args:
+            program: what to run.
+            backend: the model side.
+            options: how to run it.
+            on_note: told what a user should know, from any thread.
+            limits: those of the requests; made from *options* if not given.
+        """
+        options = options or BatchOptions()
+        self._program = program
+        self._backend = backend
+        self._options = options
+        self._on_note = on_note or (lambda _: None)
+        self._num_threads = options.num_threads or auto_num_threads()
+        self._limits = limits or Limits(
+            max_in_flight=options.max_in_flight or self._num_threads,
+            policy=RetryPolicy(retries=options.retries),
+        )
+        self._run = RowRun(
+            program,
+            backend,
+            self._limits,
+            sampling=options.sampling,
+            include=options.include,
+            timeout_s=options.row_timeout_s,
+            require_stop=options.require_stop,
+        )
+        self._fan_out: FanOut[Row, RowResult] | None = None
+        self._stops: SimpleQueue[_Stop | None] = SimpleQueue()
+        self._tally = Tally()
+        self._plan = Plan()
+        self._lock = threading.Lock()
+        self._working = 0  # under the lock
+        self._stopped_by: SglrunError | None = None  # under the lock; the first
 
     def __enter__(self) -> Self:
         """Return the runner."""
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Let go of rows in flight."""
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of rows in flight; waits for nothing."""
+        self._limits.fail(self._stopped_by or RunStoppedError("the run is over"))
+        if self._fan_out is not None:
+            self._fan_out.abandon()
+        self._stops.put(None)
 
     @property
     def in_flight(self) -> int:
         """Rows that are being worked on."""
-        raise NotImplementedError
+        return self._working
+
+    def results(self, rows: Iterable[Row]) -> Iterator[RowResult]:
+        """Run *rows* as ``batches`` does; yield one result at a time."""
+        for batch in self.batches(rows):
+            yield from batch
 
     def batches(self, rows: Iterable[Row]) -> Iterator[tuple[RowResult, ...]]:
         """Run *rows*; yield results as soon as there are any, all that are ready.
@@ -116,19 +140,110 @@ class BatchRunner:
             RunInterruptedError: as given to ``stop``, likewise.
             InputError: the rows cannot be read on, likewise.
         """
-        raise NotImplementedError
-
-    def results(self, rows: Iterable[Row]) -> Iterator[RowResult]:
-        """Run *rows* as ``batches`` does; yield one result at a time."""
-        raise NotImplementedError
+        self._fan_out = FanOut(
+            self._work,
+            self._planned(rows),
+            num_threads=self._num_threads,
+            ordered=self._options.order == "input",
+        )
+        watcher = threading.Thread(
+            target=self._watch, args=(self._fan_out,), name="sglrun-stop", daemon=True
+        )
+        watcher.start()
+        try:
+            for batch in self._fan_out.batches():
+                for result in batch:
+                    self._tally.add(result)
+                self._check_errors()
+                yield tuple(batch)
+        finally:
+            self._tally.end()
+            self._stops.put(None)
+        if self._stopped_by is not None:
+            raise self._stopped_by
 
     def stop(self, reason: SglrunError, *, grace_s: float | None = None) -> None:
         """Take no more rows; wait *grace_s* for those in flight, then raise *reason*.
 
         Safe from any thread and from a signal handler. A second call waits no more.
         """
-        raise NotImplementedError
+        self._stops.put(_Stop(reason, grace_s))
 
     def summary(self) -> RunSummary:
         """Return what came of the run so far."""
-        raise NotImplementedError
+        return self._tally.summary(plan=self._plan, stopped_by=self._stopped_by)
+
+    def _planned(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield *rows*, planning the run before the first that names its arguments.
+
+        The threads that run rows take them one at a time, so that none begins before.
+        """
+        planned = not self._options.precache
+        for row in rows:
+            if not planned and row.error is None:
+                planned = True
+                self._plan = create_plan(
+                    self._program,
+                    self._backend,
+                    given=given(row, self._program).arguments,
+                    on_note=self._on_note,
+                )
+            yield row
+
+    def _work(self, row: Row) -> RowResult:
+        with self._lock:
+            self._working += 1
+        try:
+            return self._run(row)
+        finally:
+            with self._lock:
+                self._working -= 1
+            if self._limits.failure is not None:
+                self._end(_stopped(self._limits.failure))
+
+    def _check_errors(self) -> None:
+        """End the run if more rows failed than its options allow."""
+        failed, rows = self._tally.failed, self._tally.rows
+        most, share = self._options.max_errors, self._options.max_error_share
+        if most is not None and failed > most:
+            self._end(RunStoppedError(f"{failed} rows failed (--max-errors {most})"))
+        if share is not None and rows >= _FEWEST and failed > share * rows:
+            self._end(
+                RunStoppedError(
+                    f"{failed} of {rows} rows failed (--max-errors {share:.0%})"
+                )
+            )
+
+    def _end(self, reason: SglrunError) -> None:
+        """Take no more rows."""
+        with self._lock:
+            self._stopped_by = self._stopped_by or reason
+        if self._fan_out is not None:
+            self._fan_out.stop()
+
+    def _watch(self, fan_out: FanOut[Row, RowResult]) -> None:
+        """Do what ``stop`` asks, which a signal handler must not do itself."""
+        stop = self._stops.get()
+        if stop is None:
+            return
+        self._end(stop.reason)
+        self._limits.drain()
+        try:
+            second = self._stops.get(timeout=stop.grace_s)
+        except Empty:
+            second = stop
+        if second is not None:
+            self._limits.fail(stop.reason)
+            fan_out.abandon()
+
+
+_FEWEST = 100
+"""Rows after which the share of failures is looked at."""
+
+
+def _stopped(error: SglrunError) -> SglrunError:
+    if isinstance(error, RunStoppedError):
+        return error
+    stopped = RunStoppedError(f"the run ends, as no row can succeed: {error}")
+    stopped.__cause__ = error
+    return stopped

@@ -1,0 +1,334 @@
+"""Durable output: results in a file that is complete or absent, and can be resumed.
+
+While a run lasts, results are appended to a journal, ``OUT.part``; a manifest,
+``OUT.run.json``, says what they are made of. At the end they are put in the order of
+the input and appear as ``OUT`` at once. A journal that is not empty is what counts; a
+complete ``OUT`` counts where there is none.
+"""
+
+import hashlib
+import threading
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+from sglrun.batch.digests import NO_DIGEST, SIZE, DigestIndex, digest
+from sglrun.batch.identity import Identity, identity_changes
+from sglrun.batch.journal import Entry, Journal, sync_folder
+from sglrun.batch.manifest import (
+    Manifest,
+    now,
+    read_manifest,
+    write_manifest,
+)
+from sglrun.batch.ordering import write_ordered
+from sglrun.batch.output import Output, Render
+from sglrun.batch.results import Layout, RowResult
+from sglrun.batch.rows import Row
+from sglrun.batch.run_files import RunFiles
+from sglrun.batch.summary import RunSummary
+from sglrun.errors import ResultsError, ResultsLockedError, RunStoppedError
+
+_NO_ENTRY = -1
+_BUFFER_SIZE = 1 << 20
+_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DurableOptions:
+    """What a durable output is told.
+
+    Attributes:
+        identity: what results of this run must have in common.
+        layout: how results are rendered.
+        overwrite: begin anew, whatever is there.
+        input_identity: device and file number of the input.
+        about: what else the manifest is to say.
+        secrets: texts that must not appear in the manifest.
+        on_note: told what a user should know.
+    """
+
+    identity: Identity
+    layout: Layout = "record"
+    overwrite: bool = False
+    input_identity: tuple[int, int] | None = None
+    about: Mapping[str, object] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    on_note: Callable[[str], None] = lambda _: None
+
+
+class DurableOutput(Output):
+    """Results that an interrupted run does not lose.
+
+    One thread asks for the remaining rows and another appends.
+
+    Attributes:
+        path: where the complete results will be.
+        complete: the results were complete before this run, and are as they were.
+    """
+
+    def __init__(self, path: str, render: Render, options: DurableOptions) -> None:
+        """Open the results at *path* for a run, and read what is finished.
+
+        Raises:
+            ResultsLockedError: another run is writing them.
+            ResultsError: they belong to another run or cannot be written.
+        """
+        self._files = RunFiles.of(path)
+        self.path = self._files.results
+        self.resumed = 0
+        self.complete = False
+        self._options = options
+        self._render = render
+        self._started = now()
+        self._files.check(options.input_identity)
+        self._lock = threading.Lock()
+        # Under the lock: finished entries by digest, the place of each entry in the
+        # journal, and the entry of each row.
+        self._index = DigestIndex()
+        self._places = array("Q")
+        self._entries = array("q")
+        self._frozen: Manifest | None = None  # complete results, not in a journal yet
+        self._journal = self._open_journal()
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def remaining(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield those of *rows* that no run has finished.
+
+        Raises:
+            RunStoppedError: complete results cannot be opened up for more rows.
+        """
+        for row in rows:
+            with self._lock:
+                entry = self._index.take(digest(row.content))
+                self._entries.append(_NO_ENTRY if entry is None else entry)
+                if entry is not None:
+                    self.resumed += 1
+                    continue
+                self._thaw()
+            yield row
+
+    def append(self, results: Sequence[RowResult]) -> None:
+        """Write *results* to the journal, in one write.
+
+        Raises:
+            RunStoppedError: they cannot be written; what was written before is kept.
+        """
+        entries = [
+            Entry(
+                line=self._render(result),
+                finished=result.ok,
+                key=digest(result.row.content),
+            )
+            for result in results
+        ]
+        places = self._journal.append(entries)
+        with self._lock:
+            for result, place in zip(results, places, strict=True):
+                self._entries[result.index] = len(self._places)
+                self._places.append(place)
+
+    def finish(self, summary: RunSummary) -> None:
+        """Put the results in the order of the rows and let them appear.
+
+        Raises:
+            RunStoppedError: a row has no result, or they cannot be written; the journal
+                is kept.
+        """
+        with self._lock:
+            if self._is_untouched():
+                self.complete = True
+                return
+            self._thaw()
+        new = self._files.new_results
+        try:
+            ordered = write_ordered(
+                new,
+                self._journal,
+                places=(
+                    None if entry == _NO_ENTRY else self._places[entry]
+                    for entry in self._entries
+                ),
+                layout=self._options.layout,
+            )
+            manifest = self._manifest(
+                state="complete",
+                rows=ordered.rows,
+                size_bytes=ordered.size_bytes,
+                sha256=ordered.sha256,
+                keys=ordered.keys,
+                about=self._about(summary),
+            )
+            write_manifest(
+                self._files.manifest, manifest, secrets=self._options.secrets
+            )
+            new.rename(self.path)
+            sync_folder(self.path.parent)
+        except OSError as exc:
+            raise self._cannot_write(self.path, exc) from exc
+        finally:
+            new.unlink(missing_ok=True)
+        self._journal.remove()
+
+    def close(self) -> None:
+        """Let go of the journal, and remove it if it is empty."""
+        if self._journal.size == 0:
+            self._journal.remove()
+        self._journal.close()
+
+    def _open_journal(self) -> Journal:
+        try:
+            return Journal(self._files.part)
+        except ResultsLockedError as exc:
+            holder = read_manifest(self._files.manifest)
+            if holder is None or holder.state != "running":
+                raise
+            raise ResultsLockedError(
+                f"{exc} (process {holder.pid}, since {holder.started})"
+            ) from exc
+
+    def _begin(self) -> None:
+        """Find out what is finished.
+
+        Raises:
+            ResultsError: what is there belongs to another run.
+        """
+        before = read_manifest(self._files.manifest)
+        if self._options.overwrite:
+            self._journal.truncate(0)
+        elif self._journal.size:
+            self._check_identity(before, self._files.part)
+            self._read_journal()
+        elif self._files.results_size:
+            manifest = self._check_identity(before, self.path)
+            if manifest.state == "complete":
+                self._read_complete(manifest)
+                return
+        self._write_running()
+
+    def _check_identity(self, before: Manifest | None, place: Path) -> Manifest:
+        if before is None:
+            raise ResultsError(
+                f"{str(place)!r} exists and is not from this run; choose another name, "
+                "or give --overwrite to replace it"
+            )
+        changes = identity_changes(before.identity, self._options.identity)
+        if changes:
+            raise ResultsError(
+                f"{str(place)!r} is from another run ({'; '.join(changes)}); choose "
+                "another name, or give --overwrite to replace it"
+            )
+        if before.state == "running" and before.size_bytes != self._files.results_size:
+            raise ResultsError(
+                f"{str(self.path)!r} was made while this run was interrupted; move it "
+                "away, or give --overwrite to begin again"
+            )
+        return before
+
+    def _read_journal(self) -> None:
+        for place, entry in self._journal.scan():
+            if entry.finished:
+                self._index.add(entry.key)
+                self._places.append(place)
+        if self._journal.torn:
+            self._options.on_note(
+                f"{str(self._files.part)!r} had {self._journal.torn} bytes of no whole "
+                "line, torn when a run was killed; they are dropped"
+            )
+
+    def _read_complete(self, manifest: Manifest) -> None:
+        """Take over complete results; they stay as they are while nothing is to do."""
+        with self.path.open("rb") as file:
+            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+        if checksum != manifest.sha256:
+            raise ResultsError(
+                f"{str(self.path)!r} was changed since it was written; choose another "
+                "name, or give --overwrite to replace it"
+            )
+        # From the last to the first, as the newest of equal entries is taken first.
+        for row in reversed(range(manifest.rows)):
+            self._index.add(manifest.keys[SIZE * row : SIZE * (row + 1)])
+        self._frozen = manifest
+
+    def _is_untouched(self) -> bool:
+        """Return whether the complete results are those of exactly these rows."""
+        if self._frozen is None or len(self._entries) != self._frozen.rows:
+            return False
+        last = self._frozen.rows - 1
+        return all(entry == last - row for row, entry in enumerate(self._entries))
+
+    def _thaw(self) -> None:
+        """Put complete results into the journal, so that rows can be added."""
+        manifest, self._frozen = self._frozen, None
+        if manifest is None:
+            return
+        part_path = self._files.new_part
+        try:
+            with ExitStack() as stack:
+                stack.callback(part_path.unlink, missing_ok=True)
+                part = Journal(part_path)
+                stack.callback(part.close)
+                part.truncate(0)
+                file = stack.enter_context(self.path.open("rb", _BUFFER_SIZE))
+                entries = _complete_entries(file, manifest.keys)
+                places = array("Q")
+                while some := tuple(islice(entries, _AT_ONCE)):
+                    places.extend(part.append(some))
+                self._journal.replace_by(part)
+            self._places.extend(reversed(places))
+            self._write_running()
+        except OSError as exc:
+            raise self._cannot_write(part_path, exc) from exc
+
+    def _write_running(self) -> None:
+        try:
+            write_manifest(
+                self._files.manifest,
+                self._manifest(state="running", size_bytes=self._files.results_size),
+                secrets=self._options.secrets,
+            )
+        except OSError as exc:
+            raise ResultsError(
+                f"cannot write {str(self._files.manifest)!r}: {exc.strerror}"
+            ) from exc
+
+    def _manifest(self, **facts: object) -> Manifest:
+        plain = Manifest(
+            state="running",
+            identity=self._options.identity,
+            started=self._started,
+            about=self._options.about,
+        )
+        return replace(plain, **facts)  # type: ignore[arg-type]
+
+    def _about(self, summary: RunSummary) -> Mapping[str, object]:
+        counts = {
+            "ok": summary.ok,
+            "failed": summary.failed,
+            "resumed": self.resumed,
+            "cut": summary.cut,
+            "seconds": round(summary.seconds, 3),
+            "usage": asdict(summary.usage),
+            "prefix_usage": summary.plan.usage and asdict(summary.plan.usage),
+            "ended": now(),
+        }
+        return {**self._options.about, "last run": counts}
+
+    def _cannot_write(self, path: Path, exc: OSError) -> RunStoppedError:
+        return RunStoppedError(
+            f"cannot write {str(path)!r}: {exc.strerror}; finished rows are kept in "
+            f"{str(self._files.part)!r}: make room and give the same command again"
+        )
+
+
+def _complete_entries(lines: Iterable[bytes], keys: bytes) -> Iterator[Entry]:
+    for row, line in enumerate(lines):
+        key = keys[SIZE * row : SIZE * (row + 1)]
+        yield Entry(line=line, finished=key != NO_DIGEST, key=key)

@@ -1,0 +1,87 @@
+"""The manifest: what a results file is made of, in a file beside it."""
+
+import base64
+import datetime as dt
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Literal
+
+from sglrun.batch.identity import Identity
+from sglrun.batch.journal import sync_folder, write_all
+
+_LAYOUT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What is known about a run.
+
+    Attributes:
+        state: whether its results are complete.
+        identity: what results of this run have in common.
+        pid: the process that wrote this.
+        started: when that began, as ISO 8601.
+        about: whatever else a reader may want: versions, command, counts, times.
+        rows: rows of the complete results.
+        size_bytes: size of the complete results.
+        sha256: checksum of the complete results.
+        keys: the digests of the complete results' rows, in order, joined.
+        layout: the version of this list.
+    """
+
+    state: Literal["running", "complete"]
+    identity: Identity
+    pid: int = field(default_factory=os.getpid)
+    started: str = ""
+    about: Mapping[str, object] = field(default_factory=dict)
+    rows: int = 0
+    size_bytes: int = 0
+    sha256: str = ""
+    keys: bytes = b""
+    layout: int = _LAYOUT
+
+
+def now() -> str:
+    """Return the time now, as ISO 8601."""
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+
+
+def read_manifest(path: Path) -> Manifest | None:
+    """Return the manifest at *path*; ``None`` if there is none that can be read."""
+    try:
+        found = json.loads(path.read_bytes())
+        known = {name: found[name] for name in _FIELDS}
+        known["keys"] = base64.b64decode(known["keys"], validate=True)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    manifest = Manifest(**known)
+    return manifest if manifest.layout == _LAYOUT else None
+
+
+def write_manifest(
+    path: Path, manifest: Manifest, *, secrets: Iterable[str] = ()
+) -> None:
+    """Write *manifest* without *secrets*, as a whole; waits until the disk has it.
+
+    Raises:
+        OSError: it cannot be written; what was there before still is.
+    """
+    facts = asdict(manifest) | {"keys": base64.b64encode(manifest.keys).decode()}
+    text = json.dumps(facts, indent=1, ensure_ascii=False, default=str) + "\n"
+    for secret in filter(None, secrets):
+        text = text.replace(secret, "***")
+    new = path.with_name(f"{path.name}.new")
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    try:
+        write_all(fd, text.encode("utf-8", "backslashreplace"))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    new.rename(path)
+    sync_folder(path.parent)
+
+
+_FIELDS = tuple(item.name for item in fields(Manifest))

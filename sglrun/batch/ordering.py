@@ -1,0 +1,88 @@
+"""The ordering: from a journal to results in the order of the rows, read back."""
+
+import hashlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sglrun.batch.digests import NO_DIGEST
+from sglrun.batch.journal import Journal
+from sglrun.batch.records import index_of, with_index
+from sglrun.batch.results import Layout
+from sglrun.errors import RunStoppedError
+
+_BUFFER_SIZE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordered:
+    """What was written.
+
+    Attributes:
+        rows: its lines.
+        size_bytes: its size.
+        sha256: its checksum.
+        keys: the digests of its rows, in order; zeros for one that is not finished.
+    """
+
+    rows: int
+    size_bytes: int
+    sha256: str
+    keys: bytes
+
+
+def write_ordered(
+    new: Path, journal: Journal, *, places: Iterable[int | None], layout: Layout
+) -> Ordered:
+    """Write the results of all rows to *new*; waits until the disk has them.
+
+    Args:
+        new: a file to be made.
+        journal: holds the results.
+        places: for each row, where in the journal its result begins.
+        layout: how results are rendered.
+
+    Raises:
+        RunStoppedError: a row has no result, or not the one that was written.
+        OSError: the file cannot be written.
+    """
+    keys = bytearray()
+    rows = 0
+    with journal.reader() as reader, new.open("wb", _BUFFER_SIZE) as file:
+        for row, place in enumerate(places):
+            entry = None if place is None else reader.at(place)
+            if entry is None:
+                raise _missing(row, journal.path)
+            line = entry.line
+            if index_of(line, layout) != row:
+                line = with_index(line, row, layout)
+            file.write(line)
+            keys += entry.key if entry.finished else NO_DIGEST
+            rows = row + 1
+        file.flush()
+        os.fsync(file.fileno())
+    size_bytes, sha256 = _read_back(new, rows, journal.path, layout)
+    return Ordered(rows=rows, size_bytes=size_bytes, sha256=sha256, keys=bytes(keys))
+
+
+def _read_back(new: Path, rows: int, part: Path, layout: Layout) -> tuple[int, str]:
+    """Check that each row has its line; return the size and the checksum."""
+    checksum, size, row = hashlib.sha256(), 0, 0
+    with new.open("rb", _BUFFER_SIZE) as file:
+        for line in file:
+            if index_of(line, layout) != row:
+                raise _missing(row, part)
+            checksum.update(line)
+            size += len(line)
+            row += 1
+    if row != rows:
+        raise _missing(row, part)
+    return size, checksum.hexdigest()
+
+
+def _missing(row: int, part: Path) -> RunStoppedError:
+    return RunStoppedError(
+        f"row {row} has no result in {str(part)!r}; the others are kept, give the same "
+        "command again to run it"
+    )

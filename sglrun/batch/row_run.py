@@ -1,0 +1,159 @@
+"""The run of one row: from what it gives a program to what became of it.
+
+Rule: the one place of the batch that catches everything; a row's failure is a result.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+
+from sglrun.backends.base import Backend
+from sglrun.batch.limited import LimitedBackend
+from sglrun.batch.limits import Limits
+from sglrun.batch.meter import Meter
+from sglrun.batch.results import (
+    ErrorInfo,
+    Include,
+    RowResult,
+    error_info,
+    row_error_info,
+)
+from sglrun.batch.rows import Given, Row, given
+from sglrun.errors import ProgramError, RowError
+from sglrun.interpreter.failure import Failure
+from sglrun.interpreter.program import Program
+from sglrun.interpreter.run import run_program
+from sglrun.interpreter.state import ProgramState
+from sglrun.lang.sampling import SamplingParams
+
+
+class RowRun:
+    """Runs a program over one row after another; safe from many threads at once."""
+
+    def __init__(
+        self,
+        program: Program,
+        backend: Backend,
+        limits: Limits,
+        *,
+        sampling: SamplingParams,
+        include: frozenset[Include] = frozenset(),
+        timeout_s: float | None = None,
+        require_stop: bool = False,
+    ) -> None:
+        """Take what all rows have in common; see ``BatchOptions``."""
+        self._program = program
+        self._backend = backend
+        self._limits = limits
+        self._sampling = sampling
+        self._include = include
+        self._timeout_s = timeout_s
+        self._require_stop = require_stop
+
+    def __call__(self, row: Row) -> RowResult:
+        """Run the program over *row*; waits. Never raises for what a row does."""
+        taken = given(row, self._program)
+        began, meter = time.perf_counter(), Meter()
+        try:
+            error = row.error or self._argument_error(taken)
+            if error is not None:
+                return _refused(row, taken, row_error_info(row, error))
+            state = self._run(taken, meter)
+            return self._result(row, taken, state, meter, began)
+        except Exception as exc:  # noqa: BLE001 - a row's failure is a result
+            info = error_info(Failure(cause=exc))
+            return _refused(row, taken, info)
+
+    def _argument_error(self, taken: Given) -> ProgramError | None:
+        try:
+            self._program.check_arguments(taken.arguments)
+        except ProgramError as exc:
+            return exc
+        return None
+
+    def _run(self, taken: Given, meter: Meter) -> ProgramState:
+        limited = LimitedBackend(
+            self._backend, self._limits, meter, timeout_s=self._timeout_s
+        )
+        return run_program(
+            self._program,
+            taken.arguments,
+            backend=limited,
+            sampling=self._sampling,
+            inline=True,
+        )
+
+    def _result(
+        self, row: Row, taken: Given, state: ProgramState, meter: Meter, began: float
+    ) -> RowResult:
+        finish_reasons = {
+            _key(name): reason for name, reason in state.finish_reasons().items()
+        }
+        error = None if state.failure is None else error_info(state.failure)
+        if error is None and self._require_stop:
+            error = _not_ended(finish_reasons)
+        return RowResult(
+            row=row,
+            id=taken.id,
+            rest=taken.rest,
+            output=_output(state),
+            error=error,
+            usage=meter.usage,
+            finish_reasons=finish_reasons,
+            seconds=time.perf_counter() - began,
+            attempts=meter.attempts,
+            extra={
+                name: include(state, taken)
+                for name, include in _INCLUDES.items()
+                if name in self._include
+            },
+        )
+
+
+def _refused(row: Row, taken: Given, error: ErrorInfo) -> RowResult:
+    return RowResult(row=row, id=taken.id, rest=taken.rest, error=error, attempts=0)
+
+
+def _key(name: str | None) -> str:
+    """Return what results call a variable; one without a name is ``""``."""
+    return "" if name is None else name
+
+
+def _output(state: ProgramState) -> Mapping[str, object]:
+    output = {_key(name): value for name, value in state.variables().items()}
+    returned = state.ret_value
+    # Many programs end with ``return s``, which says nothing that is not there.
+    if returned is not None and not isinstance(returned, ProgramState):
+        output["return"] = returned
+    return output
+
+
+def _not_ended(finish_reasons: Mapping[str, str]) -> ErrorInfo | None:
+    for name, reason in finish_reasons.items():
+        if reason != "stop":
+            return ErrorInfo(
+                type=RowError.__name__,
+                message=f"the generation of {name!r} ended by {reason!r}, not by itself"
+                " (--require-stop)",
+                variable=name,
+            )
+    return None
+
+
+def _messages(state: ProgramState, taken: Given) -> object:
+    del taken
+    prompt = state.stream_executor.evaluator.prompt
+    opened = prompt.open_message
+    turns = prompt.messages if opened is None else (*prompt.messages, opened)
+    return [turn.as_openai() for turn in turns]
+
+
+# As far as it went, where a program failed: its state would raise the failure.
+_INCLUDES: Mapping[Include, Callable[[ProgramState, Given], object]] = {
+    "arguments": lambda _, taken: dict(taken.arguments),
+    "text": lambda state, _: state.stream_executor.evaluator.prompt.text,
+    "messages": _messages,
+    "meta": lambda state, _: {
+        _key(name): meta
+        for name, meta in state.stream_executor.evaluator.meta_info.items()
+    },
+}

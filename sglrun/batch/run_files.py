@@ -1,0 +1,75 @@
+"""The files of a run: where its results, its journal and its manifest lie."""
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from sglrun.errors import ResultsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFiles:
+    """Files that belong together.
+
+    Attributes:
+        shown: the results as a user named them.
+        results: the complete results; what a link points to.
+        part: the journal.
+        manifest: what the results are made of.
+    """
+
+    shown: str
+    results: Path
+    part: Path
+    manifest: Path
+
+    @classmethod
+    def of(cls, path: str) -> Self:
+        """Return the files of the results that a user calls *path*."""
+        results = Path(os.path.realpath(path))
+        return cls(
+            shown=path,
+            results=results,
+            part=results.with_name(f"{results.name}.part"),
+            manifest=results.with_name(f"{results.name}.run.json"),
+        )
+
+    @property
+    def new_results(self) -> Path:
+        """Where complete results are made before they appear."""
+        return self.results.with_name(f"{self.results.name}.new")
+
+    @property
+    def new_part(self) -> Path:
+        """Where a journal is made from complete results before it appears."""
+        return self.part.with_name(f"{self.part.name}.new")
+
+    @property
+    def results_size(self) -> int:
+        """The size of the results in bytes; 0 if there are none."""
+        try:
+            return self.results.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def check(self, input_identity: tuple[int, int] | None) -> None:
+        """Check that these can be files of their own.
+
+        Raises:
+            ResultsError: one is no regular file, or is the input.
+        """
+        for place in (self.shown, str(self.part), str(self.manifest)):
+            try:
+                status = os.stat(place)  # noqa: PTH116 - as named: a path drops "/"
+            except OSError:
+                continue
+            if not stat.S_ISREG(status.st_mode):
+                raise ResultsError(
+                    f"{place!r} is no regular file; without -o results go to stdout"
+                )
+            if (status.st_dev, status.st_ino) == input_identity:
+                raise ResultsError(
+                    f"{place!r} is the input; choose another name for the results"
+                )

@@ -1,0 +1,92 @@
+"""The summary: what came of a run."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sglrun.backends.base import Usage
+from sglrun.batch.plan import Plan
+from sglrun.batch.results import RowResult
+from sglrun.errors import SglrunError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """What came of a run.
+
+    Attributes:
+        ok: rows that gave a value.
+        failed: rows that gave an error.
+        usage: what the rows cost, without the shared prefix.
+        plan: the shared prefix and what it cost.
+        cut: generations that ended by ``length``.
+        seconds: from the first row to the last.
+        stopped_by: what ended the run before its last row.
+    """
+
+    ok: int = 0
+    failed: int = 0
+    usage: Usage = field(default_factory=Usage)
+    plan: Plan = field(default_factory=Plan)
+    cut: int = 0
+    seconds: float = 0.0
+    stopped_by: SglrunError | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows that gave a result."""
+        return self.ok + self.failed
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a command that did this."""
+        if self.stopped_by is not None:
+            return self.stopped_by.exit_code
+        return 1 if self.failed else 0
+
+
+class Tally:
+    """Counts of a run; one thread adds, any thread looks."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin to measure now."""
+        self._clock = clock
+        self._began = clock()
+        self._ended: float | None = None
+        self._usage = Usage()
+        self._cut = 0
+        self.ok = 0
+        self.failed = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows counted."""
+        return self.ok + self.failed
+
+    def add(self, result: RowResult) -> None:
+        """Count *result*."""
+        if result.ok:
+            self.ok += 1
+        else:
+            self.failed += 1
+        self._usage += result.usage
+        self._cut += sum(
+            reason == "length" for reason in result.finish_reasons.values()
+        )
+
+    def end(self) -> None:
+        """Measure no longer."""
+        self._ended = self._clock()
+
+    def summary(self, *, plan: Plan, stopped_by: SglrunError | None) -> RunSummary:
+        """Return what was counted so far."""
+        ended = self._clock() if self._ended is None else self._ended
+        return RunSummary(
+            ok=self.ok,
+            failed=self.failed,
+            usage=self._usage,
+            plan=plan,
+            cut=self._cut,
+            seconds=ended - self._began,
+            stopped_by=stopped_by,
+        )
