@@ -250,7 +250,10 @@ class StreamExecutor:
                 raise KeyError(f"no variable {name!r} (variables: {known})")
             if name in self._open_scopes:
                 future = _unreadable(name)
-        value = future.result()
+        return self.shown(future.result())
+
+    def shown(self, value: object) -> object:
+        """Return *value* as the author is to see it."""
         observer = self._settings.observer
         return value if observer is None else observer.reading(value)
 

@@ -16,14 +16,16 @@ from sglrun.errors import ProgramError
 from sglrun.interpreter.value import Mark, Value
 
 # Private-use characters of the last plane; no prompt has them.
-_BEGIN, _END = "\U0010fff0", "\U0010fff1"
+_BEGIN, _END, _WITHIN = "\U0010fff0", "\U0010fff1", "\U0010fff2"
 _FIRST = 0x100000
 _MOST = 60_000
 
 # Encodings that keep ASCII letters keep this.
 _CORE = "Qz7Xk9Wv3Jp5Hd2"
 # Left out is what a format string, a template or a pattern would trip over.
-_CANARY = "".join(sorted(set(string.printable[:94]) - set("{}%$\\"))) + "  \t\n"
+_PLAIN = "".join(sorted(set(string.printable[:94]) - set("{}%$\\"))) + "  \t\n"
+# A part that is cut out of it holds the private character too.
+_CANARY = "".join(char + _WITHIN * (at % 4 == 0) for at, char in enumerate(_PLAIN))
 _BEFORE, _AFTER = " \n", "\n "
 
 _WHOLE = re.compile(
@@ -32,10 +34,12 @@ _WHOLE = re.compile(
 )
 # What stands before the core, as JSON, Python, URLs and HTML write it.
 _UNIT = (
-    r"\\u[0-9a-f]{4}|\\U[0-9a-f]{8}|%[0-9a-f]{2}|&#x?[0-9a-f]+;|[\U00100000-\U0010ffff]"
+    r"\\+u[0-9a-f]{4}|\\+U[0-9a-f]{8}|%[0-9a-f]{2}|&#x?[0-9a-f]+;|"
+    "[\U00100000-\U0010ffff]"
 )
-_LEAD = re.compile(rf"(?:[ +]|%20)?(?:\n|\\n|%0a)?((?:{_UNIT}){{2,}})\Z", re.IGNORECASE)
-_LONGEST_LEAD = 64
+_LEAD = re.compile(rf"(?:[ +]|%20)?(?:\n|\\+n|%0a)?((?:{_UNIT})*)\Z", re.IGNORECASE)
+_LONGEST_LEAD = 96
+_QUOTE = re.compile(r"\\*\"\Z")
 _BASE64 = string.ascii_letters + string.digits + "+/-_="
 _HEX = string.hexdigits
 
@@ -101,9 +105,10 @@ def find_mark(text: str) -> int:
     is taken to be JSON's: it belongs to the value, which may be no string.
     """
     plain = min(
-        (at for char in (_BEGIN, _END) if (at := text.find(char)) >= 0), default=-1
+        (at for char in (_BEGIN, _END, _WITHIN) if (at := text.find(char)) >= 0),
+        default=-1,
     )
-    found = [] if plain < 0 else [len(text[:plain].removesuffix(_BEFORE))]
+    found = [] if plain < 0 else [_part_begin(text, plain)]
     folded = text.casefold()
     found += [
         _lead_begin(text, at)
@@ -117,7 +122,7 @@ def find_mark(text: str) -> int:
     ]
     if not found:
         return -1
-    return len(text[: min(found)].removesuffix('"'))
+    return len(_QUOTE.sub("", text[: min(found)]))
 
 
 def has_mark(text: str) -> bool:
@@ -139,10 +144,25 @@ def _undamaged(text: str) -> str:
     return text
 
 
+def _part_begin(text: str, at: int) -> int:
+    """Return where the part of a mark begins whose first private character is *at*."""
+    if text[at] == _WITHIN:
+        part = _CORE + _CANARY
+        ends = (found.start() for found in re.finditer(_WITHIN, part))
+        at -= max(_same_end(text[:at], part[:end]) for end in ends)
+    return _lead_begin(text, at)
+
+
+def _same_end(one: str, other: str) -> int:
+    pairs = enumerate(zip(reversed(one), reversed(other), strict=False))
+    longest = min(len(one), len(other))
+    return next((at for at, (mine, its) in pairs if mine != its), longest)
+
+
 def _lead_begin(text: str, at: int) -> int:
     earliest = max(0, at - _LONGEST_LEAD)
     found = _LEAD.search(text[earliest:at])
-    return earliest if found is None else earliest + found.start()
+    return at if found is None else earliest + found.start()
 
 
 def _token_begin(text: str, at: int, alphabet: str) -> int:

@@ -101,6 +101,9 @@ class Placeholder(str):
         """Stand for a part of the value."""
         if isinstance(key, Placeholder):
             return self.derived(self.value.inexact())
+        if isinstance(key, slice):
+            bounds = (key.start, key.stop, key.step)
+            return self.derived(self.value.then("part", *bounds))
         return self.derived(self.value.then("item", key))
 
     def __iter__(self) -> Iterator["Placeholder"]:

@@ -83,7 +83,8 @@ class ProgramState:
     def text(self) -> str:
         """Wait, then return the whole text, with the markup of its chat template."""
         self.stream_executor.sync()
-        return self.stream_executor.evaluator.prompt.text
+        said = self.stream_executor.evaluator.prompt.text
+        return self.stream_executor.shown(said)  # type: ignore[return-value]
 
     def messages(self) -> list[dict[str, object]]:
         """Wait, then return the turns in OpenAI's shape, an open one last."""

@@ -84,16 +84,12 @@ class Mark:
 
 def is_constant(given: object) -> bool:
     """Return whether *given* is plain data that cannot change."""
-    if type(given) is slice:
-        return all(map(is_constant, (given.start, given.stop, given.step)))
     if type(given) is tuple:
         return all(map(is_constant, given))
     return given is None or type(given) in (str, int, float, bool)
 
 
 def _json(arg: object) -> object:
-    if isinstance(arg, slice):
-        return {"slice": [arg.start, arg.stop, arg.step]}
     return list(arg) if isinstance(arg, tuple) else arg
 
 
@@ -141,6 +137,7 @@ _STEPS: Mapping[str, Callable[..., object]] = {
     "repr": repr,
     "format": format,
     "item": operator.getitem,
+    "part": lambda given, *bounds: given[slice(*bounds)],
     "get": _method("get"),
     "neg": operator.neg,
     "abs": abs,
