@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
@@ -95,7 +95,7 @@ class Timeouts:
     Attributes:
         total_s: until it is complete.
         connect_s: until the server accepts the connection.
-        idle_s: between two pieces of a body that has begun.
+        idle_s: between two pieces of a body that has begun, streams apart.
     """
 
     total_s: float = 600.0
@@ -194,7 +194,9 @@ class HttpClient:
             if not kind.startswith("text/event-stream"):
                 begin = next(body.chunks(), b"")
                 raise _no_answer(body.asked, begin, f"{kind} in place of a stream")
-            yield from parse_events(body.chunks())
+            # A server may begin a stream and let it wait for its turn.
+            patient = replace(body, idle_s=self._timeouts.total_s)
+            yield from parse_events(patient.chunks())
 
     def close(self) -> None:
         """Close idle connections; safe to call twice."""

@@ -262,6 +262,23 @@ def test_events_come_one_by_one(stand_in: StandIn) -> None:
     assert [event["text"] for event in first] == [" a"]
 
 
+def test_a_stream_may_wait_for_its_turn(stand_in: StandIn) -> None:
+    """A busy server that begins a stream and then pauses is not given up."""
+
+    def late(handler: faults.Handler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/event-stream")
+        handler.end_headers()
+        stand_in.released.wait(0.3)
+        handler.wfile.write(b'data: {"a": 1}\n\n')
+        handler.close_connection = True
+
+    stand_in.fail(late)
+    http = client(stand_in, timeouts=Timeouts(total_s=20, idle_s=0.05))
+
+    assert list(http.stream_sse("/generate", {})) == [{"a": 1}]
+
+
 @pytest.mark.parametrize(
     ("fault", "cls"),
     [
