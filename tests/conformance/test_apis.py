@@ -1,13 +1,14 @@
 """Rows 105 to 111: models behind APIs of chat, and speculation on them."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import sglrun as sgl
 from sglrun.backends import create_backend
 from sglrun.backends.base import Backend, BackendOptions, Secret
+from sglrun.backends.dialects import HOSTS
 from sglrun.errors import UnsupportedFeatureError
 from tests.stand_in import StandIn
 
@@ -79,8 +80,13 @@ def test_row_106_text_before_gen(
     assert "'Pre '" in str(refused.error())
 
 
-def test_row_107_one_limit(stand_in: StandIn, openai: Callable[[Any], Backend]) -> None:
-    """A streamed request to OpenAI has one limit of tokens."""
+def test_row_107_one_limit(
+    stand_in: StandIn,
+    openai: Callable[[Any], Backend],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A streamed request to OpenAI has one limit of tokens, whatever the model."""
+    monkeypatch.setitem(cast("dict[str, str]", HOSTS), "127.0.0.1", "openai")
     state = chat.run(backend=openai("openai"), stream=True)
     list(state.text_iter())
     limits = [
@@ -98,16 +104,15 @@ def test_row_107_one_limit(stand_in: StandIn, openai: Callable[[Any], Backend]) 
 def test_row_108_speculation_that_misses(
     openai: Callable[[Any], Backend],
 ) -> None:
-    """Where speculation does not fit, each generation is asked for, and that is said."""
+    """Where it does not fit, each generation is asked for alone, and that is said."""
 
-    @sgl.function(num_api_spec_tokens=64)
-    def program(s: sgl.ProgramState) -> None:
+    def body(s: sgl.ProgramState) -> None:
         s += sgl.user("x")
         s += sgl.assistant("A:" + sgl.gen("a", stop="\n") + "\nB:" + sgl.gen("b"))
 
+    program = sgl.function(body, num_api_spec_tokens=64)
     with pytest.warns(UserWarning, match="specul"):
-        state = program.run(backend=openai("vllm"))
-        state.sync()
+        state = program.run(backend=openai("vllm"), use_thread=False)
 
     assert (state["a"], state["b"]) == (" OUT", " OUT")
 
@@ -118,10 +123,10 @@ def test_row_109_speculation_and_limit(
     """A generation under speculation keeps to its own limit of tokens."""
     stand_in.model.answer = " one two three four five six"
 
-    @sgl.function(num_api_spec_tokens=64)
-    def program(s: sgl.ProgramState) -> None:
+    def body(s: sgl.ProgramState) -> None:
         s += "N:" + sgl.gen("n", max_tokens=4)
 
+    program = sgl.function(body, num_api_spec_tokens=64)
     state = program.run(backend=openai("vllm"))
 
     assert state["n"] == " one two three four"

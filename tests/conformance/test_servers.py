@@ -5,7 +5,7 @@ import pytest
 import sglrun as sgl
 from sglrun.backends.base import BackendOptions
 from sglrun.backends.sglang import create
-from sglrun.errors import BackendUnreachableError
+from sglrun.errors import BackendUnreachableError, ConfigError
 from sglrun.interpreter.global_config import global_config
 from tests.stand_in import StandIn
 
@@ -25,7 +25,7 @@ def test_row_118_template_by_name(stand_in: StandIn) -> None:
     found = named.chat_template.name
     named.close()
 
-    with pytest.raises(Exception, match=r"'chatmll'.*chatml, claude"):
+    with pytest.raises(ConfigError, match=r"'chatmll'.*chatml, claude"):
         unknown.chat_template.name  # noqa: B018 - asking is the test
 
     assert found == "chatml"
