@@ -81,6 +81,7 @@ class Prompt:
         messages: the turns that are closed.
         role: the turn that is open, if any.
         open_parts: what stands in the open turn.
+        open_start: where in ``text`` the open turn's own text begins.
         loose_text: text outside any turn; a chat API cannot carry it.
         images: every image, in order.
     """
@@ -90,6 +91,7 @@ class Prompt:
     messages: tuple[Message, ...] = ()
     role: str | None = None
     open_parts: tuple[Part, ...] = ()
+    open_start: int = 0
     loose_text: str = ""
     images: tuple[ImageData, ...] = ()
 
@@ -143,7 +145,7 @@ class Prompt:
             return system.with_role_end("system").with_role_begin(role)
         earlier = tuple(message.role for message in self.messages)
         text = self.text + self.template.prefix(role, earlier)
-        return replace(self, text=text, role=role, open_parts=())
+        return replace(self, text=text, role=role, open_parts=(), open_start=len(text))
 
     def with_role_end(self, role: str) -> Self:
         """Close the open turn.

@@ -102,6 +102,7 @@ def test_an_open_turn_is_known() -> None:
 
     assert prompt.messages == ()
     assert prompt.open_message == Message("assistant", ("prefill",))
+    assert prompt.text[prompt.open_start :] == " prefill"
     assert Prompt().open_message is None
 
 
