@@ -10,12 +10,14 @@ from typing import Annotated
 import typer
 
 from sglrun.cli import failures
+from sglrun.cli.batch import batch
 from sglrun.cli.doctor import doctor
 from sglrun.cli.help import HelpfulCommand
 from sglrun.cli.models import models_app
 from sglrun.cli.run import run
 from sglrun.cli.script import script
 from sglrun.cli.streams import BROKEN_PIPE, ReaderGoneError, Streams, open_streams
+from sglrun.cli.trace import trace
 from sglrun.cli.versions import version_of
 from sglrun.errors import RunInterruptedError, UsageError
 
@@ -27,6 +29,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
+app.command("batch", cls=HelpfulCommand, short_help="Run a program over every row.")(
+    batch
+)
 app.command("run", cls=HelpfulCommand, short_help="Run a program once, shown live.")(
     run
 )
@@ -39,6 +44,9 @@ app.command(
     context_settings={"allow_interspersed_args": False},
 )(script)
 
+app.command(
+    "trace", cls=HelpfulCommand, short_help="Show the shared prefix and the graph."
+)(trace)
 app.command("doctor", cls=HelpfulCommand, short_help="Say what would be used.")(doctor)
 app.add_typer(models_app, name="models", short_help="List or fetch local models.")
 
@@ -49,22 +57,32 @@ def _show_version(value: bool) -> None:  # noqa: FBT001 - typer's signature
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
+def _show_help(ctx: typer.Context, value: bool) -> None:  # noqa: FBT001
+    if value:
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+# typer's own help option would load pydantic for every command.
+@app.callback(invoke_without_command=True, add_help_option=False)
 def sglrun(
     ctx: typer.Context,
     *,
     show_version: Annotated[
         bool,
         typer.Option(
-            "--version",
-            callback=_show_version,
-            is_eager=True,
-            help="Show the version and exit.",
+            "--version", callback=_show_version, is_eager=True, help="Show the version."
+        ),
+    ] = False,
+    show_help: Annotated[
+        bool,
+        typer.Option(
+            "--help", "-h", callback=_show_help, is_eager=True, help="Show this."
         ),
     ] = False,
 ) -> None:
     """Run an LLM program over every row of a JSONL file."""
-    del show_version
+    del show_version, show_help
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help(), err=True)
         raise typer.Exit(UsageError.exit_code)

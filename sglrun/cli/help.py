@@ -7,7 +7,10 @@ from typing import Any
 
 import typer.core
 
-_WIDEST_NAME = 34
+_WIDEST_NAME = 30
+
+Sections = dict[str, list[tuple[str, str]]]
+"""Title to lines of help: a name and its text."""
 
 
 class HelpfulCommand(typer.core.TyperCommand):
@@ -24,7 +27,7 @@ class HelpfulCommand(typer.core.TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options, each section under its title."""
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        sections: Sections = {"Arguments": []}
         for parameter in self.get_params(ctx):
             title = getattr(parameter, "rich_help_panel", None) or "Other"
             if parameter.param_type_name == "argument":
@@ -34,7 +37,18 @@ class HelpfulCommand(typer.core.TyperCommand):
                 sections.setdefault(title, []).append(record)
         other = sections.pop("Other", [])
         last = "Other" if len(sections) > 1 else "Options"
-        for title, records in {**sections, last: other}.items():
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records, col_max=_WIDEST_NAME)
+        shown = {title: records for title, records in sections.items() if records}
+        shown |= {last: other}
+        for title, records in aligned(shown).items():
+            with formatter.section(title):
+                formatter.write_dl(records, col_max=_WIDEST_NAME)
+
+
+def aligned(sections: Sections) -> Sections:
+    """Return *sections* with names as wide as the widest, so that all texts align."""
+    names = [name for records in sections.values() for name, _ in records]
+    width = max((len(name) for name in names if len(name) <= _WIDEST_NAME), default=0)
+    return {
+        title: [(name.ljust(width), text) for name, text in records]
+        for title, records in sections.items()
+    }

@@ -2,40 +2,63 @@
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _EXIT_BASE = 128
+_END = b"\0"
 
 
 @contextmanager
 def caught_signals(drain: Callable[[signal.Signals], None]) -> Iterator[None]:
     """Call *drain* for the first signal in the block; leave at once for a second.
 
-    Signals that are ignored, as under nohup, stay ignored.
+    Both happen in a thread that waits for nothing but signals: Python would run a
+    handler only when the main thread comes back from whatever it waits for, and could
+    interrupt it in the midst of a write. Signals that are ignored, as under nohup, stay
+    ignored.
 
     Args:
-        drain: must not wait; it is called between any two steps of the main thread.
+        drain: must not wait for the run.
     """
-    came = False
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        nonlocal came
-        if came:
-            # Every row that ended is written whole already: nothing has to be tidied.
-            os._exit(_EXIT_BASE + number)
-        came = True
-        drain(signal.Signals(number))
-
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
     before = {
-        number: signal.signal(number, handle)
+        number: signal.signal(number, _wake)
         for number in _SIGNALS
         if signal.getsignal(number) is not signal.SIG_IGN
     }
+    wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    thread = threading.Thread(
+        target=_watch, args=(reading, drain), name="sglrun-signals", daemon=True
+    )
+    thread.start()
     try:
         yield
     finally:
+        signal.set_wakeup_fd(wakeup)
         for number, handler in before.items():
             signal.signal(number, handler)
+        os.write(writing, _END)
+        thread.join()
+        os.close(reading)
+        os.close(writing)
+
+
+def _wake(_number: int, _frame: object) -> None:
+    """Do nothing: the number of the signal is in the pipe already."""
+
+
+def _watch(reading: int, drain: Callable[[signal.Signals], None]) -> None:
+    draining = False
+    while (came := os.read(reading, 1)) != _END:
+        number = came[0]
+        if number not in _SIGNALS:
+            continue
+        if draining:
+            # Every row that ended is written whole already: nothing has to be tidied.
+            os._exit(_EXIT_BASE + number)
+        draining = True
+        drain(signal.Signals(number))

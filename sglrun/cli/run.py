@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sglrun.backends import create_backend
+from sglrun.batch.records import json_text
+from sglrun.cli.backend import chosen_backend, offer_backend
 from sglrun.cli.log import logging_to
 from sglrun.cli.options import with_settings
 from sglrun.cli.streams import (
@@ -37,7 +38,7 @@ def run(
         list[str] | None,
         typer.Argument(metavar="[KEY=VALUE]...", help="Arguments, as texts."),
     ] = None,
-    json_text: Annotated[
+    json_object: Annotated[
         str,
         typer.Option("--json", metavar="JSON", help="Arguments, as one JSON object."),
     ] = "",
@@ -49,11 +50,13 @@ def run(
     the program's variables as one JSON object.
     """
     streams: Streams = ctx.obj
+    streams.need_stdout()
     config = resolve_config(options)
     with logging_to(streams, config.display), only_results_on_stdout(streams):
+        offered = offer_backend(config)
         loaded = load_program(program)
-        given = parse_arguments(loaded, arguments or (), json_text)
-        backend = create_backend(config.backend_name, config.backend_options)
+        given = parse_arguments(loaded, arguments or (), json_object)
+        backend = chosen_backend(config, offered)
         try:
             state = run_program(
                 loaded, given, backend=backend, sampling=config.sampling, stream=True
@@ -62,20 +65,21 @@ def run(
         finally:
             backend.close()
     if not streams.out_is_terminal:
-        write_out((json.dumps(_outcome(state), default=str) + "\n").encode())
+        line = json_text(_outcome(state)) + "\n"
+        write_out(line.encode("utf-8", "backslashreplace"))
     if state.failure is not None:
         raise _as_error(state.failure)
 
 
 def parse_arguments(
-    program: Program, pairs: Iterable[str], json_text: str
+    program: Program, pairs: Iterable[str], json_object: str
 ) -> dict[str, Any]:
     """Return the arguments of a run as typed.
 
     Raises:
         UsageError: a pair without ``=``, no JSON object, or an argument missing.
     """
-    arguments = _json_object(json_text) if json_text else {}
+    arguments = _json_object(json_object) if json_object else {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (equals and name):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 _ALL = 100
+_WIDEST_METAVAR = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +114,9 @@ def one_of(*words: str) -> Kind:
             raise ValueError
         return str(value)
 
-    return Kind(
-        metavar="|".join(words), expects=f"one of {', '.join(words)}", parse=parse
-    )
+    every = "|".join(words)
+    metavar = every if len(every) <= _WIDEST_METAVAR else "WORD"
+    return Kind(metavar=metavar, expects=f"one of {', '.join(words)}", parse=parse)
 
 
 def some_of(*words: str) -> Kind:
@@ -129,7 +130,7 @@ def some_of(*words: str) -> Kind:
         return given
 
     known = ",".join(words)
-    return Kind(metavar=known, expects=f"some of {known}", parse=parse)
+    return Kind(metavar="WORDS", expects=f"some of {known}", parse=parse)
 
 
 def _row_limit(value: object) -> int | float:

@@ -105,7 +105,7 @@ class RowSettings:
     include: tuple[Include, ...] = _setting(
         some_of(*get_args(Include)),
         default=(),
-        help="More that each result is to hold.",
+        help="Also in each result: arguments,text,messages,meta; or some of them.",
     )
 
 
@@ -189,7 +189,7 @@ class DisplaySettings:
     progress: Literal["auto", "rich", "plain", "json", "none"] = _setting(
         one_of("auto", "rich", "plain", "json", "none"),
         default="auto",
-        help="auto is rich on a terminal, plain elsewhere.",
+        help="auto, rich, plain, json or none; auto is rich on a terminal.",
     )
     quiet: bool = _setting(SWITCH, default=False, help="Errors only.", short="-q")
     verbose: bool = _setting(

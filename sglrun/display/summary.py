@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
-from sglrun.batch.runner import RunSummary
+from sglrun.batch.summary import RunSummary
 from sglrun.display import wording
 from sglrun.display.complaints import Complaint, Complaints
 
@@ -157,7 +157,8 @@ def _prefix(summary: RunSummary) -> Iterator[Line]:
         size = f"{wording.of_many(plan.tokens, 'token')}"
         yield Line(label="prefix", text=f"{size} shared by all rows, read once{why}")
     elif plan.text:
-        yield Line(label="prefix", text=f"{len(plan.text):,} characters, not sent{why}")
+        size = wording.of_many(len(plan.text), "character")
+        yield Line(label="prefix", text=f"{size} shared by all rows{why}")
 
 
 def _errors(complaints: Complaints) -> Iterator[Line]:

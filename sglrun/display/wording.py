@@ -8,7 +8,7 @@ _UNITS = (("k", 1e3), ("M", 1e6), ("G", 1e9))
 def count(number: int) -> str:
     """Return *number* in at most four digits: ``999``, ``12.3k``, ``4.56M``."""
     if number < _EXACT:
-        return str(number)
+        return f"{number:,}"
     unit, size = next(
         ((unit, size) for unit, size in _UNITS if number / size < 999.5),  # noqa: PLR2004 - rounds to three digits
         _UNITS[-1],

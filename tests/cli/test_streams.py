@@ -7,7 +7,9 @@ import pytest
 
 from tests.cli.process import ROOT, WAIT_S, command, environment
 
-PROGRAM = "import sglrun as s\n@s.function\ndef p(s):\n    print('said')\n    s['a'] = 1\n"
+PROGRAM = (
+    "import sglrun as s\n@s.function\ndef p(s):\n    print('said')\n    s['a'] = 1\n"
+)
 
 
 def shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:

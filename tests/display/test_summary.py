@@ -7,7 +7,7 @@ import pytest
 from sglrun.backends.base import Usage
 from sglrun.batch.plan import Plan
 from sglrun.batch.results import ErrorInfo
-from sglrun.batch.runner import RunSummary
+from sglrun.batch.summary import RunSummary
 from sglrun.display.complaints import Complaints
 from sglrun.display.summary import Outcome, as_event, render
 from sglrun.errors import RunStoppedError

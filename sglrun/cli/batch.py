@@ -1,0 +1,134 @@
+"""``sglrun batch``: a program over every row of a file."""
+
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from sglrun.batch.rows import read_rows
+from sglrun.batch.runner import BatchOptions, BatchRunner
+from sglrun.batch.summary import RunSummary
+from sglrun.cli.backend import chosen_backend, offer_backend
+from sglrun.cli.interrupt import caught_signals
+from sglrun.cli.log import logging_to
+from sglrun.cli.options import with_settings
+from sglrun.cli.output import open_output
+from sglrun.cli.streams import Streams, only_results_on_stdout
+from sglrun.cli.view import RunView
+from sglrun.config import RunConfig, resolve_config
+from sglrun.config.settings import SECTIONS
+from sglrun.display.wording import of_many
+from sglrun.errors import RunInterruptedError, SglrunError
+from sglrun.interpreter.lazy_backend import LazyBackend
+from sglrun.interpreter.loader import load_program
+from sglrun.interpreter.program import Program
+
+
+@with_settings(*SECTIONS)
+def batch(
+    ctx: typer.Context,
+    program: Annotated[
+        str, typer.Argument(metavar="PROGRAM", help="FILE.py, FILE.py:NAME or a module")
+    ],
+    inputs: Annotated[
+        str,
+        typer.Argument(metavar="INPUTS", help="Rows as JSONL, .gz or .zst; - is stdin"),
+    ],
+    **options: object,
+) -> None:
+    """Run a program over every row of a JSONL file: one line in, one line out.
+
+    Results go to stdout, or with -o to a file that another run of the same command
+    completes. Everything else goes to stderr.
+    """
+    streams: Streams = ctx.obj
+    config = resolve_config(options)
+    if config.rows.output is None:
+        streams.need_stdout()
+    with logging_to(streams, config.display), only_results_on_stdout(streams):
+        for note in config.notes:
+            streams.say(f"sglrun: warning: {note}")
+        offered = offer_backend(config)
+        loaded = load_program(program)
+        summary = run_batch(loaded, inputs, config, streams, offered)
+    raise typer.Exit(summary.exit_code)
+
+
+def batch_options(config: RunConfig) -> BatchOptions:
+    """Return how rows are run, as *config* has it."""
+    rows, speed, safety = config.rows, config.speed, config.safety
+    limit = safety.max_errors
+    return BatchOptions(
+        sampling=config.sampling,
+        num_threads=None if speed.num_threads == "auto" else speed.num_threads,
+        max_in_flight=speed.max_in_flight,
+        retries=speed.retries,
+        order=rows.order,
+        precache=speed.precache,
+        include=frozenset(rows.include),
+        max_errors=limit if isinstance(limit, int) else None,
+        max_error_share=limit if isinstance(limit, float) else None,
+        row_timeout_s=safety.row_timeout,
+        require_stop=safety.require_stop,
+    )
+
+
+def run_batch(
+    program: Program,
+    inputs: str,
+    config: RunConfig,
+    streams: Streams,
+    offered: LazyBackend,
+) -> RunSummary:
+    """Run *program* over the rows of *inputs*; results and a summary are written.
+
+    Raises:
+        SglrunError: the run cannot begin, or ended before its last row.
+    """
+    with ExitStack() as stack:
+        view = RunView(config, streams)
+        reader = stack.enter_context(read_rows(inputs))
+        backend = chosen_backend(config, offered)
+        stack.callback(backend.close)
+        output = stack.enter_context(
+            open_output(program, backend, reader, config, view)
+        )
+        runner = stack.enter_context(
+            BatchRunner(program, backend, batch_options(config), on_note=view.note)
+        )
+        view.watch(runner)
+        view.expect_rows_of(inputs)
+        rows = output.remaining(islice(reader, config.rows.limit))
+        try:
+            with caught_signals(drain(runner, view, config.safety.grace)), view:
+                for results in runner.batches(rows):
+                    output.append(results)
+                    view.add(results, resumed=output.resumed)
+                output.finish(runner.summary())
+        except SglrunError:
+            view.summarize(runner.summary(), resumed=output.resumed)
+            raise
+        view.summarize(runner.summary(), resumed=output.resumed)
+        return runner.summary()
+
+
+def drain(
+    runner: BatchRunner, view: RunView, grace_s: float
+) -> Callable[[signal.Signals], None]:
+    """Return what the first signal does to a run."""
+
+    def stop(number: signal.Signals) -> None:
+        reason = RunInterruptedError(
+            f"interrupted by {number.name}", signal_number=number
+        )
+        runner.stop(reason, grace_s=grace_s)
+        rows = of_many(runner.in_flight, "row")
+        view.note(
+            f"{number.name}: waiting up to {grace_s:g} s for {rows} in flight; "
+            "a second one leaves at once"
+        )
+
+    return stop

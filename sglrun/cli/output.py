@@ -1,0 +1,75 @@
+"""The output of a run, as options ask for it: a durable file, or stdout."""
+
+import platform
+import shlex
+import sys
+from collections.abc import Mapping
+from functools import partial
+from urllib.parse import urlsplit
+
+from sglrun.backends.base import Backend
+from sglrun.batch.durable import DurableOptions, DurableOutput
+from sglrun.batch.identity import run_identity
+from sglrun.batch.output import Output, StreamOutput
+from sglrun.batch.records import render_record
+from sglrun.batch.rows import RowReader
+from sglrun.cli.versions import version_of
+from sglrun.cli.view import RunView
+from sglrun.config import RunConfig
+from sglrun.interpreter.program import Program
+
+
+def open_output(
+    program: Program,
+    backend: Backend,
+    reader: RowReader,
+    config: RunConfig,
+    view: RunView,
+) -> Output:
+    """Return where the results go.
+
+    Raises:
+        ResultsError: the file belongs to another run, or cannot be written.
+    """
+    rows = config.rows
+    secrets = secrets_of(config)
+    render = partial(render_record, layout=rows.format, secrets=secrets)
+    if rows.output is None:
+        return StreamOutput(view.write_results, render)
+    options = DurableOptions(
+        identity=run_identity(
+            program,
+            backend,
+            sampling=config.sampling,
+            layout=rows.format,
+            include=frozenset(rows.include),
+        ),
+        layout=rows.format,
+        overwrite=rows.overwrite,
+        input_identity=reader.source.identity,
+        about=_about(config),
+        secrets=secrets,
+        on_note=view.note,
+    )
+    return DurableOutput(rows.output, render, options)
+
+
+def secrets_of(config: RunConfig) -> tuple[str, ...]:
+    """Return the texts that must not be written anywhere."""
+    options = config.backend_options
+    password = urlsplit(options.url).password if options.url else None
+    key = options.api_key.value if options.api_key else None
+    return tuple(filter(None, (key, password, *options.headers.values())))
+
+
+def _about(config: RunConfig) -> Mapping[str, object]:
+    """Return what a manifest tells besides the identity of the run."""
+    return {
+        "command": shlex.join(["sglrun", *sys.argv[1:]]),
+        "versions": {
+            "sglrun": version_of("sglrun"),
+            "python": platform.python_version(),
+        },
+        "url": config.backend_options.url,
+        "precache": config.speed.precache,
+    }

@@ -1,0 +1,125 @@
+"""A diagram: a program's graph as text for Graphviz or Mermaid, and words for steps."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from sglrun.interpreter.graph import Fragment, Graph, Kind, Node
+from sglrun.interpreter.value import OPERATORS, Step, Value
+
+_LONGEST = 88
+_SIGNS = dict(zip(OPERATORS, ("+", "-", "*", "/", "//", "%", "**"), strict=True))
+
+
+def as_dot(graph: Graph) -> str:
+    """Return *graph* in the language of Graphviz; values that are used are dashed."""
+    lines = ["digraph program {", '  node [shape=box, fontname="sans-serif"];']
+    for node in graph.nodes:
+        label = _escaped(words(node), {"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+        shape = ", shape=diamond" if node.kind == "branch" else ""
+        lines.append(f'  n{node.id} [label="{label}"{shape}];')
+    for start, end, kind in graph.edges():
+        style = " [style=dashed]" if kind == "value" else ""
+        lines.append(f"  n{start} -> n{end}{style};")
+    return "\n".join([*lines, "}", ""])
+
+
+def as_mermaid(graph: Graph) -> str:
+    """Return *graph* as a flowchart of Mermaid; values that are used are dotted."""
+    lines = ["flowchart TD"]
+    escapes = {"&": "&amp;", '"': "&quot;", "<": "&lt;", ">": "&gt;", "\n": " "}
+    for node in graph.nodes:
+        label = _escaped(words(node), escapes)
+        begin, end = ("{", "}") if node.kind == "branch" else ("[", "]")
+        lines.append(f'  n{node.id}{begin}"{label}"{end}')
+    for start, stop, kind in graph.edges():
+        arrow = "-.->" if kind == "value" else "-->"
+        lines.append(f"  n{start} {arrow} n{stop}")
+    return "\n".join([*lines, ""])
+
+
+def words(node: Node) -> str:
+    """Return what *node* does in one line."""
+    say = _WORDS.get(node.kind)
+    if say is not None:
+        return say(node)
+    return f"{node.kind.replace('_', ' ')} {node.name or ''}".strip()
+
+
+def parameters(node: Node) -> Iterable[str]:
+    """Return a generation's parameters as ``name=value``."""
+    for name, value in node.parameters.items():
+        listed: Any = list(value) if isinstance(value, tuple) else value
+        yield f"{name}={_short(repr(listed))}"
+
+
+def fragments_words(fragments: Iterable[Fragment]) -> str:
+    """Return text in one short line; unknown values stand in braces."""
+    whole = "".join(
+        part if isinstance(part, str) else f"{{{value_words(part.value)}}}"
+        for part in fragments
+    )
+    return _short(repr(whole))
+
+
+def value_words(value: Value) -> str:
+    """Return *value* nearly as the author wrote it."""
+    shown = value.name or "an unknown value"
+    for step in value.steps:
+        shown = _with_step(shown, step)
+    return shown
+
+
+def _with_step(shown: str, step: Step) -> str:
+    args = ", ".join(map(repr, step.args))
+    if step.name in ("text", "str") or step == Step("format", ("",)):
+        return shown
+    if step.name == "format":
+        return f"{shown}:{step.args[0] if step.args else '…'}"
+    if step.name == "item":
+        return f"{shown}[{args}]"
+    if step.name == "part":
+        start, stop = ("" if bound is None else str(bound) for bound in step.args[:2])
+        return f"{shown}[{start}:{stop}]"
+    return _with_operator(shown, step, args)
+
+
+def _with_operator(shown: str, step: Step, args: str) -> str:
+    if step.name in _SIGNS:
+        return f"({shown} {_SIGNS[step.name]} {args})"
+    if step.name.removeprefix("r") in _SIGNS:
+        return f"({args} {_SIGNS[step.name.removeprefix('r')]} {shown})"
+    if step.name.startswith(".") or not step.name.isalpha():
+        return f"{shown}{step.name}"
+    return f"{shown}.{step.name}({args})"
+
+
+def _short(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    half = (_LONGEST - 3) // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
+def _escaped(text: str, escapes: dict[str, str]) -> str:
+    return "".join(escapes.get(char, char) for char in text)
+
+
+def _select_words(node: Node) -> str:
+    choices = ", ".join(map(fragments_words, node.choices))
+    return f"select {node.name or _UNNAMED} of {choices}"
+
+
+_UNNAMED = "(unnamed)"
+_WORDS: Mapping[Kind, Callable[[Node], str]] = {
+    "text": lambda node: fragments_words(node.fragments),
+    "generate": lambda node: " ".join(
+        ("gen", node.name or _UNNAMED, *parameters(node))
+    ),
+    "select": _select_words,
+    "branch": lambda node: (
+        f"{node.name}? taken as {'yes' if node.parameters['taken'] else 'no'}"
+    ),
+    "assign": lambda node: f"s[{node.name!r}] = {fragments_words(node.fragments)}",
+    "fork": lambda node: f"fork into {len(node.streams)}",
+    "join": lambda node: f"join {len(node.streams)} ({node.name})",
+}

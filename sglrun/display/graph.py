@@ -1,0 +1,71 @@
+"""The tree: a program's graph as people read it in a terminal."""
+
+from collections import defaultdict
+
+from rich.text import Text
+from rich.tree import Tree
+
+from sglrun.display.diagram import words
+from sglrun.interpreter.graph import Graph, Kind, Node
+
+_STYLES: dict[Kind, str] = {
+    "generate": "green",
+    "select": "green",
+    "branch": "yellow",
+    "end": "red",
+    "role": "bold",
+    "program": "bold",
+}
+_OPENS: frozenset[Kind] = frozenset({"role", "scope"})
+_CLOSES: frozenset[Kind] = frozenset({"role_end", "scope_end"})
+_MOST = 400
+
+
+def render_tree(graph: Graph, title: str) -> Tree:
+    """Return the steps of *graph* as a tree under *title*.
+
+    Turns, scopes, branches of forks and programs that are called stand indented.
+    """
+    growing = _Growing(title)
+    for node in graph.nodes[:_MOST]:
+        growing.add(node)
+    left = len(graph.nodes) - _MOST
+    if left > 0:
+        growing.root.add(Text(f"… and {left:,} more steps", style="dim"))
+    return growing.root
+
+
+class _Growing:
+    """A tree that grows step by step; each stream adds where it stands."""
+
+    def __init__(self, title: str) -> None:
+        self.root = Tree(Text(title, style="bold"), guide_style="dim")
+        self._open: dict[int, list[Tree]] = defaultdict(lambda: [self.root])
+        self._streams: list[int] = []
+
+    def add(self, node: Node) -> None:
+        self._streams.append(node.stream)
+        if node.kind == "return":
+            return
+        stack = self._open[node.stream]
+        if node.kind in _CLOSES:
+            if len(stack) > 1:
+                stack.pop()
+            return
+        if node.kind == "program" and node.follows:
+            around = self._open[self._streams[node.follows[0]]]
+            stack[:] = [around[-1].add(_label(node))]
+            return
+        grown = stack[-1].add(_label(node))
+        if node.kind in _OPENS:
+            stack.append(grown)
+        for number, stream in enumerate(node.streams if node.kind == "fork" else ()):
+            branch = grown.add(Text(f"branch {number}", style="dim"))
+            self._open[stream] = [branch]
+
+
+def _label(node: Node) -> Text:
+    label = Text(words(node), style=_STYLES.get(node.kind, ""))
+    if node.where and node.kind not in _OPENS:
+        label.append(f"  {node.where}", style="dim")
+    return label

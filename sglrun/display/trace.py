@@ -1,0 +1,69 @@
+"""The trace: a trace report as people read it in a terminal."""
+
+import io
+
+from rich.console import Console
+from rich.text import Text
+
+from sglrun.display.graph import render_tree
+from sglrun.display.traced import SharedText, TraceReport
+from sglrun.display.wording import of_many
+
+_LABEL = 8
+_MOST_LINES = 12
+_WIDTH_OF_A_FILE = 100
+
+
+def render_trace(report: TraceReport, *, color: bool) -> str:
+    """Return *report* as text, in colours or not, as wide as the terminal."""
+    console = Console(
+        file=io.StringIO(),
+        force_terminal=color,
+        no_color=not color,
+        highlight=False,
+        width=None if color else _WIDTH_OF_A_FILE,
+    )
+    ends = report.trace.prefix
+    with console.capture() as captured:
+        _say(console, "prefix", _size(report.prefix, report.counted_by))
+        _show_text(console, report.prefix.text)
+        _say(console, "ends", f"{ends.ended_by} ({ends.where or 'no line'})")
+        _say(console, "advice", ends.advice)
+        if report.rows is not None:
+            _say(console, "rows", _compared(report.rows, report.prefix))
+            _show_text(console, report.rows.text[len(report.prefix.text) :], begin="…")
+        console.print()
+        console.print(render_tree(report.trace.graph, report.program))
+    return captured.get()
+
+
+def _say(console: Console, label: str, words: str) -> None:
+    console.print(
+        Text(f"{label:<{_LABEL}}", style="bold").append(Text(words, style="none"))
+    )
+
+
+def _size(shared: SharedText, counted_by: str) -> str:
+    characters = of_many(len(shared.text), "character")
+    return f"{characters}, {of_many(shared.tokens, 'token')} ({counted_by})"
+
+
+def _compared(rows: SharedText, prefix: SharedText) -> str:
+    characters = of_many(len(rows.text), "character")
+    more = rows.tokens - prefix.tokens
+    return (
+        f"the first {of_many(rows.rows, 'row')} share {characters}, "
+        f"{of_many(rows.tokens, 'token')}: {more:,} more than every row must"
+    )
+
+
+def _show_text(console: Console, text: str, *, begin: str = "") -> None:
+    if not text:
+        return
+    lines = f"{begin}{text}".split("\n")
+    if len(lines) > _MOST_LINES:
+        half = _MOST_LINES // 2
+        hidden = of_many(len(lines) - 2 * half, "line")
+        lines = [*lines[:half], f"… {hidden} …", *lines[-half:]]
+    for line in lines:
+        console.print(Text("  │ ", style="dim").append(line), soft_wrap=True)

@@ -1,0 +1,183 @@
+"""Signals and pipes, with real processes."""
+
+import json
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import WAIT_S, command, environment
+from tests.stand_in import Handler, StandIn
+
+ROWS = 300
+PROGRAM = """\
+import sglrun as sgl
+
+@sgl.function
+def reply(s, q):
+    s += "Question: " + q
+    s += sgl.gen("a", max_tokens=8)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with a program and more rows than a moment can run."""
+    (tmp_path / "prog.py").write_text(PROGRAM, "utf-8")
+    rows = "".join(f'{{"q": "number {number}"}}\n' for number in range(ROWS))
+    (tmp_path / "in.jsonl").write_text(rows, "utf-8")
+    return tmp_path
+
+
+@contextmanager
+def started(
+    folder: Path, server: StandIn, *more: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a run of one row at a time against *server*."""
+    with subprocess.Popen(
+        command(
+            *("batch", "prog.py", "in.jsonl", "-b", "sglang", "--url", server.url),
+            *("-j", "1", "--no-precache", "--retries", "0", *more),
+        ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=environment(folder),
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+class SlowRow:
+    """A fault: the row with the index 2 is answered once the server is released."""
+
+    def __init__(self, server: StandIn) -> None:
+        """Slow *server* down."""
+        self.began = threading.Event()
+        self._server = server
+        server.fail_always(self, path="/generate")
+
+    def __call__(self, handler: Handler) -> None:
+        """Answer, perhaps late."""
+        payload = self._server.log[-1].payload
+        if payload["text"].endswith("number 2"):
+            self.began.set()
+            self._server.released.wait(WAIT_S)
+        handler._answer(self._server, payload)
+
+
+def told(process: subprocess.Popen[str], words: str) -> str:
+    """Read stderr up to the line with *words*."""
+    assert process.stderr is not None
+    return next(line for line in process.stderr if words in line)
+
+
+def indices(path: Path) -> list[int]:
+    """Return the indices of the results in *path*."""
+    lines = path.read_text("utf-8").splitlines()
+    return [json.loads(line)["index"] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_a_signal_drains_and_the_same_command_finishes(
+    folder: Path, stand_in: StandIn, number: signal.Signals, code: int
+) -> None:
+    """Rows in flight are waited for; no row is lost, and none is run twice."""
+    slow = SlowRow(stand_in)
+    with started(folder, stand_in, "-o", "out.jsonl") as process:
+        assert slow.began.wait(WAIT_S)
+        process.send_signal(number)
+        told(process, f"{number.name}: waiting up to 30 s for 1 row")
+        stand_in.released.set()
+        _, rest = process.communicate(timeout=WAIT_S)
+    asked = len(stand_in.generations)
+
+    assert process.returncode == code
+    assert not (folder / "out.jsonl").exists()
+    assert 3 <= asked < ROWS
+    assert "the same command again goes on from here" in rest
+    assert f"sglrun: error: interrupted by {number.name}" in rest
+
+    with started(folder, stand_in, "-o", "out.jsonl") as process:
+        _, rest = process.communicate(timeout=WAIT_S)
+
+    assert process.returncode == 0
+    assert indices(folder / "out.jsonl") == list(range(ROWS))
+    assert len(stand_in.generations) == ROWS
+    assert f"{asked} done before" in rest
+
+
+def test_grace_ends_the_wait(folder: Path, stand_in: StandIn) -> None:
+    """With ``--grace 0`` the row in flight is given up, those before it are kept."""
+    slow = SlowRow(stand_in)
+    with started(folder, stand_in, "-o", "out.jsonl", "--grace", "0") as process:
+        assert slow.began.wait(WAIT_S)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=WAIT_S)
+
+    assert process.returncode == 143
+    assert not stand_in.released.is_set()
+
+
+def test_a_second_signal_leaves_at_once(folder: Path, stand_in: StandIn) -> None:
+    """Who insists is not made to wait for the grace."""
+    slow = SlowRow(stand_in)
+    with started(folder, stand_in, "--grace", "1000") as process:
+        assert slow.began.wait(WAIT_S)
+        process.send_signal(signal.SIGINT)
+        told(process, "a second one leaves at once")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=WAIT_S)
+
+    assert process.returncode == 130
+    assert not stand_in.released.is_set()
+
+
+def test_results_before_a_signal_are_on_stdout(folder: Path, stand_in: StandIn) -> None:
+    """Without ``-o`` the results so far are whole lines on stdout."""
+    slow = SlowRow(stand_in)
+    with started(folder, stand_in) as process:
+        assert slow.began.wait(WAIT_S)
+        process.send_signal(signal.SIGINT)
+        told(process, "waiting")
+        stand_in.released.set()
+        out, _ = process.communicate(timeout=WAIT_S)
+
+    assert process.returncode == 130
+    assert [json.loads(line)["index"] for line in out.splitlines()] == list(
+        range(len(stand_in.generations))
+    )
+
+
+def test_a_reader_that_leaves_ends_the_run_quietly(folder: Path) -> None:
+    """``| head -1`` takes one result; the run ends with 141 and says no error."""
+    words = " ".join(command("batch", "prog.py", "-", "-b", "mock", "--progress=none"))
+    script = (
+        "set -o pipefail; "
+        'yes \'{"q": "1"}\' 2>/dev/null | '
+        f"({words}; echo code $? >&2) | head -1"
+    )
+    run = subprocess.run(
+        ["bash", "-c", script],  # noqa: S607 - a shell is the point
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+        cwd=folder,
+        env=environment(folder),
+    )
+
+    assert json.loads(run.stdout)["index"] == 0
+    assert "code 141" in run.stderr
+    assert "error" not in run.stderr
+    assert "Traceback" not in run.stderr
