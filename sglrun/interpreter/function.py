@@ -4,7 +4,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from sglrun.backends.base import Backend
 from sglrun.errors import BackendError, ProgramError
@@ -159,6 +159,18 @@ def _chosen(given: Backend | None) -> Backend:
     if around is not None and (given is None or around.observer is not None):
         return around.backend  # what is observed asks no other model
     return given or global_config.require_backend()
+
+
+@overload
+def function(
+    func: Callable[..., object], num_api_spec_tokens: int | None = None
+) -> Any: ...
+
+
+@overload
+def function(
+    func: None = None, num_api_spec_tokens: int | None = None
+) -> Callable[[Callable[..., object]], Any]: ...
 
 
 def function(

@@ -12,6 +12,7 @@ from sglrun.interpreter.executor import Settings, StreamExecutor
 from sglrun.interpreter.failure import Failure, raising_place
 from sglrun.interpreter.fan_out import FanOut, auto_num_threads
 from sglrun.interpreter.program import Program
+from sglrun.interpreter.speculation import speculating
 from sglrun.interpreter.state import ProgramState
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
@@ -47,6 +48,8 @@ def run_program(
         stream: the body runs in a thread and the state is returned at once.
     """
     around = running_settings.get()
+    if program.num_api_spec_tokens:
+        backend = speculating(backend, program.num_api_spec_tokens)
     settings = Settings(
         backend=backend,
         sampling=sampling or SamplingParams(),

@@ -97,10 +97,6 @@ def test_row_107_one_limit(
     assert limits == [["max_completion_tokens"]] * 2
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="speculation is not there: num_api_spec_tokens changes nothing, silently",
-)
 def test_row_108_speculation_that_misses(
     openai: Callable[[Any], Backend],
 ) -> None:
