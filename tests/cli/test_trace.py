@@ -42,7 +42,7 @@ def test_json_tells_the_prefix_and_its_end(folder: Path) -> None:
     assert run.stderr == "the author prints\n"
     assert told["prefix"] == {
         "text": "SYSTEM:You sort tickets.\nUSER:Language: ",
-        "characters": 39,
+        "characters": 40,
         "tokens": 4,
     }
     assert told["ends"] == {
@@ -64,13 +64,11 @@ def test_the_graph_names_its_steps(folder: Path) -> None:
     assert kinds.count("generate") == 2
     assert branch["name"] == "a comparison of variable 'team'"
     assert branch["where"] == "prog.py:9"
-    assert {"from": kinds.index("select"), "to": kinds.index("branch")}.items() <= {
-        **graph["edges"][kinds.index("branch") - 1]
-    }.items() or kinds.index("select") < kinds.index("branch")
+    assert {"from": 7, "to": 8, "kind": "then"} in graph["edges"]
 
 
 def test_rows_show_what_they_really_share(folder: Path) -> None:
-    """With INPUTS the first prompts of the first rows are compared; bad rows are not."""
+    """With INPUTS first prompts of the first rows are compared; others not."""
     run = sglrun("trace", "prog.py", "in.jsonl", "--rows", "2", "--json", folder=folder)
     told = json.loads(run.stdout)
 
@@ -83,7 +81,7 @@ def test_a_person_reads_a_tree(folder: Path) -> None:
     """Without options the report is for people, in lines without colours."""
     run = sglrun("trace", "prog.py", "in.jsonl", "-b", "mock", folder=folder)
 
-    assert run.stdout.startswith("prefix  53 characters, 8 tokens (counted by mock")
+    assert run.stdout.startswith("prefix  52 characters, 6 tokens (counted by mock")
     assert "ends    argument 'ticket' (prog.py:7)\n" in run.stdout
     assert "├── fork into 2  prog.py:10\n" in run.stdout
     assert "a comparison of variable 'team'? taken as yes" in run.stdout

@@ -1,0 +1,170 @@
+"""``sglrun trace``: what all rows share, what ends it, and the program's graph."""
+
+import importlib
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from sglrun.backends.base import Backend, named_template
+from sglrun.batch.rows import given, read_rows
+from sglrun.cli.backend import chosen_backend, offer_backend
+from sglrun.cli.log import logging_to
+from sglrun.cli.options import with_settings
+from sglrun.cli.streams import Streams, only_results_on_stdout, write_out
+from sglrun.config import RunConfig, resolve_config
+from sglrun.display.diagram import as_dot, as_mermaid
+from sglrun.display.traced import SharedText, TraceReport
+from sglrun.errors import SglrunError, UsageError
+from sglrun.interpreter.lazy_backend import LazyBackend
+from sglrun.interpreter.loader import load_program
+from sglrun.interpreter.program import Program
+from sglrun.interpreter.traced_stream import common_prefix
+from sglrun.interpreter.tracer import first_prompt, trace_program
+from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate
+
+_ROWS = 8
+
+
+@with_settings("Backend", "Display", without=frozenset({"progress"}))
+def trace(
+    ctx: typer.Context,
+    program: Annotated[
+        str, typer.Argument(metavar="PROGRAM", help="FILE.py, FILE.py:NAME or a module")
+    ],
+    inputs: Annotated[
+        str | None,
+        typer.Argument(metavar="[INPUTS]", help="Rows whose prompts are compared."),
+    ] = None,
+    *,
+    rows: Annotated[
+        int, typer.Option("--rows", min=1, help="Rows of INPUTS to compare.")
+    ] = _ROWS,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write one JSON object.")
+    ] = False,
+    dot: Annotated[
+        bool, typer.Option("--dot", help="Write the graph for Graphviz.")
+    ] = False,
+    mermaid: Annotated[
+        bool, typer.Option("--mermaid", help="Write the graph for Mermaid.")
+    ] = False,
+    **options: object,
+) -> None:
+    """Show what the prompts of all rows begin with, what ends it, and the graph.
+
+    The program is run once with stand-ins for its arguments and for all that a model
+    would say, and once up to its first generation for each row of INPUTS that is
+    compared. No model is asked.
+    """
+    if as_json + dot + mermaid > 1:
+        raise UsageError("one of --json, --dot and --mermaid can be written, not more")
+    streams: Streams = ctx.obj
+    streams.need_stdout()
+    config = resolve_config(options)
+    with (
+        logging_to(streams, config.display),
+        only_results_on_stdout(streams),
+        closing(offer_backend(config)) as offered,
+    ):
+        loaded = load_program(program)
+        report = trace_report(loaded, inputs, rows, token_counter(config, offered))
+    if dot or mermaid:
+        text = (as_dot if dot else as_mermaid)(report.trace.graph)
+    elif as_json:
+        text = json.dumps(report.as_json(), ensure_ascii=False) + "\n"
+    else:
+        # rich takes long to load, so only who looks at a tree pays for it.
+        view = importlib.import_module("sglrun.display.trace")
+        colored = config.color and streams.out_is_terminal
+        text = str(view.render_trace(report, color=colored))
+    write_out(text.encode("utf-8", "backslashreplace"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCounter:
+    """Who counts tokens, and in whose markup.
+
+    Attributes:
+        backend: counts exactly; without one it is an estimate.
+        template: how roles are written.
+    """
+
+    backend: Backend | None
+    template: ChatTemplate
+
+    @property
+    def name(self) -> str:
+        """Who counts."""
+        if self.backend is None or not self.backend.capabilities.token_counts:
+            return "an estimate: 4 bytes a token"
+        return f"counted by {self.backend.kind}, {self.backend.model}"
+
+    def shared(self, text: str, rows: int = 0) -> SharedText:
+        """Return *text* with its tokens."""
+        tokens = Backend.count_tokens(self.backend, text)  # type: ignore[arg-type]
+        if self.backend is not None:
+            tokens = self.backend.count_tokens(text)
+        return SharedText(text=text, tokens=tokens if text else 0, rows=rows)
+
+
+def token_counter(config: RunConfig, offered: LazyBackend) -> TokenCounter:
+    """Return who counts: the backend of a run, if it can be had without asking for it.
+
+    A backend that the user names must open; without one, the embedded engine counts if
+    it has a model.
+
+    Raises:
+        SglrunError: the named backend cannot be opened.
+    """
+    try:
+        backend = chosen_backend(config, offered)
+    except SglrunError:
+        if config.names_backend:
+            raise
+        name = config.backend_options.chat_template
+        template = DEFAULT_TEMPLATE if name is None else named_template(name)
+        return TokenCounter(backend=None, template=template)
+    return TokenCounter(backend=backend, template=backend.chat_template)
+
+
+def trace_report(
+    program: Program, inputs: str | None, most: int, counter: TokenCounter
+) -> TraceReport:
+    """Trace *program*, and compare the first prompts of *most* rows of *inputs*.
+
+    Raises:
+        InputError: they cannot be read.
+    """
+    arguments = [] if inputs is None else read_arguments(program, inputs, most)
+    names = arguments[0].keys() if arguments else None
+    found = trace_program(program, template=counter.template, given=names)
+    prompts = [
+        first_prompt(program, each, template=counter.template).text
+        for each in arguments
+    ]
+    rows = counter.shared(common_prefix(prompts), len(prompts)) if prompts else None
+    return TraceReport(
+        program=program.name,
+        trace=found,
+        prefix=counter.shared(found.prefix.prompt.text),
+        rows=rows,
+        counted_by=counter.name,
+    )
+
+
+def read_arguments(
+    program: Program, inputs: str, most: int
+) -> list[Mapping[str, object]]:
+    """Return the arguments of the first *most* rows of *inputs*; others are skipped.
+
+    Raises:
+        InputError: they cannot be read.
+    """
+    with read_rows(inputs) as reader:
+        good = (row for row in reader if row.error is None)
+        return [given(row, program).arguments for row in islice(good, most)]
