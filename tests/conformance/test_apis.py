@@ -123,7 +123,7 @@ def test_row_109_speculation_and_limit(
         s += "N:" + sgl.gen("n", max_tokens=4)
 
     program = sgl.function(body, num_api_spec_tokens=64)
-    state = program.run(backend=openai("vllm"))
+    state = program.run(backend=openai("openai"))
 
     assert state["n"] == " one two three four"
 
