@@ -43,6 +43,10 @@ class RetryPolicy:
         return chance * min(doubled, self.longest_backoff_s)
 
 
+def _wait(changed: threading.Condition, seconds: float) -> None:
+    changed.wait(seconds)
+
+
 class Limits:
     """What all requests of a run share; safe from any thread.
 
@@ -57,6 +61,7 @@ class Limits:
         policy: RetryPolicy | None = None,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
+        wait: Callable[[threading.Condition, float], object] = _wait,
     ) -> None:
         """Begin with nothing under way.
 
@@ -65,12 +70,14 @@ class Limits:
             policy: when a request is sent again.
             clock: seconds that only go up.
             chance: numbers from 0 to 1.
+            wait: waits for a condition, so many seconds at most.
         """
         if max_in_flight < 1:
             raise ValueError(f"max_in_flight must be at least 1, not {max_in_flight}")
         self.policy = policy or RetryPolicy()
         self.clock = clock
         self.chance = chance
+        self._wait_for = wait
         self._max_in_flight = max_in_flight
         # All below is written under the lock only. Who waits for a place and who waits
         # for the time of another try wait apart: a place that is free wakes one.
@@ -201,7 +208,7 @@ class Limits:
                 return
             if deadline is not None:
                 blocked_s = min(blocked_s, deadline - self.clock())
-            changed.wait(min(blocked_s, threading.TIMEOUT_MAX))
+            self._wait_for(changed, min(blocked_s, threading.TIMEOUT_MAX))
 
 
 class Retries:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sglrun.backends.base import Backend, Usage
 from sglrun.errors import BackendError
+from sglrun.interpreter.graph import Fragment
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.tracer import trace_prefix
 
@@ -22,6 +23,7 @@ class Plan:
         ended_by: what comes after it, in words.
         where: the author's line that brings it, as ``prog.py:12``.
         usage: what sending it cost; ``None`` if it was not sent.
+        known: the first prompt as far as it is known, with the arguments in it.
     """
 
     text: str = ""
@@ -29,6 +31,7 @@ class Plan:
     ended_by: str = ""
     where: str | None = None
     usage: Usage | None = None
+    known: tuple[Fragment, ...] = ()
 
 
 def create_plan(
@@ -37,6 +40,7 @@ def create_plan(
     *,
     given: Iterable[str],
     on_note: Callable[[str], None],
+    send: bool = True,
 ) -> Plan:
     """Trace *program* and send what all rows begin with; waits.
 
@@ -48,11 +52,12 @@ def create_plan(
         backend: where it is sent, if that can hold a prefix.
         given: the arguments that the first row gives.
         on_note: told what a user should know.
+        send: send it; otherwise only trace.
     """
     traced = trace_prefix(program, template=backend.chat_template, given=given)
     text = traced.prompt.text
     usage = None
-    if not backend.capabilities.prefix_cache:
+    if not (send and backend.capabilities.prefix_cache):
         pass
     elif len(text) <= SHORTEST_PREFIX:
         place = f" ({traced.where})" if traced.where else ""
@@ -71,6 +76,7 @@ def create_plan(
         ended_by=traced.ended_by,
         where=traced.where,
         usage=usage,
+        known=traced.known,
     )
 
 

@@ -54,7 +54,7 @@ class RowRun:
         taken = given(row, self._program)
         began, meter = time.perf_counter(), Meter()
         try:
-            error = row.error or self._argument_error(taken)
+            error = self.refusal(row)
             if error is not None:
                 return _refused(row, taken, row_error_info(row, error))
             state = self._run(taken, meter)
@@ -63,9 +63,13 @@ class RowRun:
             info = error_info(Failure(cause=exc))
             return _refused(row, taken, info)
 
-    def _argument_error(self, taken: Given) -> ProgramError | None:
+    def refusal(self, row: Row) -> RowError | ProgramError | None:
+        """Return why *row* cannot be run, if so."""
+        if row.error is not None:
+            return row.error
+        program = self._program
         try:
-            self._program.check_arguments(taken.arguments)
+            program.check_arguments(filter(program.takes, row.fields))
         except ProgramError as exc:
             return exc
         return None

@@ -12,6 +12,7 @@ from sglrun.batch.plan import Plan, create_plan
 from sglrun.batch.results import Include, RowResult
 from sglrun.batch.row_run import RowRun
 from sglrun.batch.rows import Row, given
+from sglrun.batch.schedule import Schedule, prompt_key
 from sglrun.batch.summary import RunSummary, Tally
 from sglrun.errors import RunStoppedError, SglrunError
 from sglrun.interpreter.fan_out import FanOut, auto_num_threads
@@ -31,6 +32,8 @@ class BatchOptions:
         retries: further tries of a request that may succeed.
         order: the order of the results.
         precache: send the shared prefix once, first.
+        schedule: run rows in the order of the input, or those whose prompts begin alike
+            next to each other.
         include: what more each result is to hold.
         max_errors: end the run when more rows than this have failed.
         max_error_share: end the run when more than this share of the rows has failed,
@@ -45,6 +48,7 @@ class BatchOptions:
     retries: int = 4
     order: Literal["input", "completion"] = "input"
     precache: bool = True
+    schedule: Literal["input", "prefix"] = "input"
     include: frozenset[Include] = frozenset()
     max_errors: int | None = None
     max_error_share: float | None = None
@@ -140,9 +144,11 @@ class BatchRunner:
             RunInterruptedError: as given to ``stop``, likewise.
             InputError: the rows cannot be read on, likewise.
         """
+        planned = self._planned(rows)
+        schedule = self._schedule(planned)
         self._fan_out = FanOut(
             self._work,
-            self._planned(rows),
+            planned if schedule is None else schedule,
             num_threads=self._num_threads,
             ordered=self._options.order == "input",
         )
@@ -151,7 +157,7 @@ class BatchRunner:
         )
         watcher.start()
         try:
-            for batch in self._fan_out.batches():
+            for batch in self._in_order(self._fan_out, schedule):
                 for result in batch:
                     self._tally.add(result)
                 self._check_errors()
@@ -174,21 +180,35 @@ class BatchRunner:
         return self._tally.summary(plan=self._plan, stopped_by=self._stopped_by)
 
     def _planned(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yield *rows*, planning the run before the first that names its arguments.
+        """Yield *rows*, planning the run before the first that can be run.
 
         The threads that run rows take them one at a time, so that none begins before.
         """
-        planned = not self._options.precache
+        scheduled = self._options.schedule == "prefix"
+        planned = not (self._options.precache or scheduled)
         for row in rows:
-            if not planned and row.error is None:
+            if not planned and self._run.refusal(row) is None:
                 planned = True
                 self._plan = create_plan(
                     self._program,
                     self._backend,
                     given=given(row, self._program).arguments,
                     on_note=self._on_note,
+                    send=self._options.precache,
                 )
             yield row
+
+    def _schedule(self, rows: Iterable[Row]) -> Schedule | None:
+        if self._options.schedule == "input":
+            return None
+        return Schedule(rows, prompt_key(self._program, lambda: self._plan.known))
+
+    def _in_order(
+        self, fan_out: FanOut[Row, RowResult], schedule: Schedule | None
+    ) -> Iterator[list[RowResult]]:
+        if schedule is None or self._options.order == "completion":
+            return fan_out.batches()
+        return schedule.restored(fan_out.batches())
 
     def _work(self, row: Row) -> RowResult:
         with self._lock:

@@ -1,0 +1,142 @@
+"""The schedule: rows whose prompts begin alike, next to each other.
+
+The first prompts of rows form a radix tree. Depth first is the order in which text that
+several rows share is read once and used until nobody needs it any more; it is also the
+order of the texts as strings, so that sorting goes through the tree without building
+it.
+
+Rows are sorted within a window, not over the whole input on disk: stdin may never end,
+the first results are to come before the last row is read, memory is bounded, and a
+cache holds no more than some thousand prompts anyway. Every other window goes back,
+so that the end of one and the beginning of the next are the same part of the tree.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from operator import attrgetter
+
+from sglrun.batch.results import RowResult
+from sglrun.batch.rows import Row, given
+from sglrun.interpreter.graph import Fragment, known_text
+from sglrun.interpreter.program import Program
+
+WINDOW_ROWS = 8192
+WINDOW_BYTES = 64 << 20
+
+
+class Schedule:
+    """Rows in the order of what their prompts begin with.
+
+    One thread at a time takes rows; another may put results back in order.
+    """
+
+    def __init__(
+        self,
+        rows: Iterable[Row],
+        key: Callable[[Row], str],
+        *,
+        window_rows: int = WINDOW_ROWS,
+        window_bytes: int = WINDOW_BYTES,
+    ) -> None:
+        """Take *rows* as they are asked for, a window at a time.
+
+        Args:
+            rows: in the order of the input.
+            key: what a row's first prompt begins with, as far as it is known.
+            window_rows: rows that are looked at together, at most.
+            window_bytes: the size of their lines together; one more row may exceed it.
+        """
+        self._rows = rows
+        self._key = key
+        self._window_rows = window_rows
+        self._window_bytes = window_bytes
+        # Appended to by who takes rows, read by who puts results in order.
+        self._read: deque[int] = deque()
+
+    def __iter__(self) -> Iterator[Row]:
+        """Iterate over all rows, each once; waits for a window to be read."""
+        backwards = False
+        for window in self._windows():
+            window.sort(key=lambda pair: (pair[0], pair[1].index), reverse=backwards)
+            yield from (row for _, row in window)
+            backwards = not backwards
+
+    def restored(
+        self, batches: Iterable[Sequence[RowResult]]
+    ) -> Iterator[list[RowResult]]:
+        """Yield results in the order of the input, as soon as those before are there.
+
+        *batches* hold them in the order of this schedule, so at most a window of them
+        waits. Results that follow a row without one come at the end.
+        """
+        waiting: dict[int, RowResult] = {}
+        for batch in batches:
+            waiting.update((result.index, result) for result in batch)
+            ready = []
+            while self._read and self._read[0] in waiting:
+                ready.append(waiting.pop(self._read.popleft()))
+            if ready:
+                yield ready
+        if waiting:
+            yield sorted(waiting.values(), key=attrgetter("index"))
+
+    def _windows(self) -> Iterator[list[tuple[str, Row]]]:
+        window: list[tuple[str, Row]] = []
+        size = 0
+        for row in self._rows:
+            self._read.append(row.index)
+            window.append((self._key(row), row))
+            size += len(row.content)
+            if len(window) >= self._window_rows or size >= self._window_bytes:
+                yield window
+                window, size = [], 0
+        if window:
+            yield window
+
+
+def prompt_key(
+    program: Program, known: Callable[[], Sequence[Fragment]]
+) -> Callable[[Row], str]:
+    """Return what tells of a row how its first prompt begins.
+
+    Args:
+        program: what is run.
+        known: gives the first prompt as the tracer knows it; asked for each row.
+    """
+
+    def key(row: Row) -> str:
+        return known_text(known(), given(row, program).arguments)
+
+    return key
+
+
+def shared_length(texts: Iterable[str]) -> int:
+    """Return how many characters of *texts*, in this order, their forerunner has.
+
+    This is what a cache that holds one prompt saves.
+    """
+    return sum(_common_length(one, other) for one, other in pairwise(texts))
+
+
+def tree_length(texts: Iterable[str]) -> int:
+    """Return the length of all edges of the radix tree of *texts*, in characters.
+
+    No order and no cache can do with reading less.
+    """
+    ordered = sorted(texts)
+    return sum(map(len, ordered)) - shared_length(ordered)
+
+
+def _common_length(one: str, other: str) -> int:
+    longest = min(len(one), len(other))
+    if one[:longest] == other[:longest]:
+        return longest
+    low, high = 0, longest  # the first low characters are the same, high are not
+    while high - low > 1:
+        middle = (low + high) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
