@@ -134,7 +134,7 @@ def served_modules() -> Tree:
         "test.test_utils": _of(sglang_bench, *sglang_bench.SERVED),
         "srt": {},
         "srt.hf_transformers_utils": tokenizers,
-        "srt.utils": {},
+        "srt.utils": _of(sglang_utils, "is_hip"),
         "srt.utils.hf_transformers_utils": tokenizers,
         "srt.constrained": patterns,
         "srt.constrained.outlines_backend": patterns,

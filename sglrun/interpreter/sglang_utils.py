@@ -159,6 +159,11 @@ def build_regex_from_object(given: object) -> str:
     return schema_pattern(json_schema_text(given))
 
 
+def is_hip() -> bool:
+    """Return whether this process computes on AMD's GPUs: it computes on none."""
+    return False
+
+
 def get_tokenizer(tokenizer_name: str, **options: Any) -> Any:
     """Return the tokenizer of a model, by the library ``transformers``.
 

@@ -100,6 +100,19 @@ _TEMPLATES = (
         image_token="<|image|>",  # noqa: S106 - markup
     ),
     ChatTemplate(
+        name="llama-3-instruct-llava",
+        roles=_same("<|start_header_id|>{}<|end_header_id|>\n\n", "<|eot_id|>"),
+        stop=("<|eot_id|>",),
+        image_token="<image>\n",  # noqa: S106 - markup
+    ),
+    ChatTemplate(
+        name="chatml-llava",
+        roles=_CHATML,
+        default_system=_HELPFUL,
+        stop=("<|im_end|>",),
+        image_token="<image>\n",  # noqa: S106 - markup
+    ),
+    ChatTemplate(
         name="llama-4",
         roles=_same("<|header_start|>{}<|header_end|>\n\n", "<|eot|>"),
         stop=("<|eot|>",),

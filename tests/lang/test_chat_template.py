@@ -61,6 +61,20 @@ TABLE = {
         ("<|eot_id|>",),
         "<|image|>",
     ),
+    "llama-3-instruct-llava": (
+        ("<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>"),
+        ("<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"),
+        ("<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"),
+        ("<|eot_id|>",),
+        "<image>\n",
+    ),
+    "chatml-llava": (
+        ("<|im_start|>system\n", "<|im_end|>\n"),
+        ("<|im_start|>user\n", "<|im_end|>\n"),
+        ("<|im_start|>assistant\n", "<|im_end|>\n"),
+        ("<|im_end|>",),
+        "<image>\n",
+    ),
     "llama-4": (
         ("<|header_start|>system<|header_end|>\n\n", "<|eot|>"),
         ("<|header_start|>user<|header_end|>\n\n", "<|eot|>"),
@@ -116,15 +130,17 @@ def test_the_table_is_what_was_published(name: str) -> None:
     assert (template.stop, template.image_token) == (stop, marker)
 
 
-def test_only_qwen_has_a_system_prompt_of_its_own() -> None:
-    """Where a program gives no system prompt, only one template writes one."""
+def test_only_two_have_a_system_prompt_of_their_own() -> None:
+    """Where a program gives no system prompt, these templates write one."""
     own_prompts = {
         name: prompt
         for name in TABLE
         if (prompt := get_chat_template(name).default_system) is not None
     }
 
-    assert own_prompts == {"qwen": "You are a helpful assistant."}
+    assert own_prompts == dict.fromkeys(
+        ("qwen", "chatml-llava"), "You are a helpful assistant."
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,7 +184,7 @@ def test_an_unknown_model_gets_the_default_with_a_warning(model: str) -> None:
 
 def test_an_unknown_name_lists_the_known() -> None:
     """A wrong name is answered with all names."""
-    with pytest.raises(KeyError, match=r"'chatmll'.*chatml, claude, deepseek-v3"):
+    with pytest.raises(KeyError, match=r"'chatmll'.*chatml, chatml-llava, claude"):
         get_chat_template("chatmll")
 
 
