@@ -218,7 +218,8 @@ class StreamExecutor:
         for child in children:
             child.finish()
         if self.streams is not None:
-            self.streams.close(None)
+            failure = self._failure
+            self.streams.close(None if failure is None else failure.cause)
 
     def wait(self) -> None:
         """Wait until everything added is done or has failed. Never raises."""
