@@ -145,7 +145,8 @@ class Recorder(Observer):
 
     def wrapped(self, value: object) -> object:
         """Return *value* with placeholders for the texts that are not known."""
-        if isinstance(value, list):
+        # Asking a placeholder for its class, as isinstance does, would end the trace.
+        if type(value) is list:
             return [self.wrapped(item) for item in value]
         if type(value) is not str or not has_mark(value):
             return value

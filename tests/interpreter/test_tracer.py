@@ -292,6 +292,16 @@ def test_an_image_ends_the_prefix() -> None:
     assert (prefix.prompt.text, prefix.ended_by) == (f"USER:{SYS}", "an image")
 
 
+def test_an_argument_may_become_a_variable() -> None:
+    """A variable that is an argument as it is ends no trace."""
+
+    def body(s: Any, q: str) -> None:
+        s += SYS
+        s["given"] = q
+
+    assert traced(body).prompt.text == SYS
+
+
 def test_a_turn_that_is_cut_stays_open() -> None:
     """The messages of a prefix are the same text, the last turn open where it is."""
 
