@@ -109,7 +109,9 @@ def run_command(arguments: Sequence[str], streams: Streams) -> int:
         return BROKEN_PIPE
     except KeyboardInterrupt:
         return RunInterruptedError.exit_code
-    except Exception as exc:  # noqa: BLE001 - told, and the exit code says it
+    except SystemExit:
+        raise
+    except BaseException as exc:  # noqa: BLE001 - told, and the exit code says it
         for line in failures.lines(exc, verbose=verbose):
             streams.say(line)
         return failures.exit_code(exc)

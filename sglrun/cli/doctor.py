@@ -16,7 +16,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "local": ("xllamacpp", "numpy", "jinja2"),
     "zstd": ("zstandard",),
 }
-_WIDTH = 10
+_WIDTH = 16
 
 
 @with_settings("Backend")
@@ -26,15 +26,13 @@ def doctor(**options: object) -> None:
     Exits with 0 if a run could begin.
     """
     config = resolve_config(options)
-    for label, fact in (*_installed(), ("backend", _choice(config))):
-        typer.echo(f"{label:<{_WIDTH}}{fact}")
+    _tell(*_installed(), ("backend", _choice(config)))
     try:
         facts = ask_backend(config)
     except SglrunError as exc:
-        typer.echo(f"{'problem':<{_WIDTH}}{exc}")
+        _tell(("problem", str(exc)))
         raise typer.Exit(exit_code(exc)) from exc
-    for label, fact in facts:
-        typer.echo(f"{label:<{_WIDTH}}{fact}")
+    _tell(*facts)
 
 
 def ask_backend(config: RunConfig) -> tuple[tuple[str, str], ...]:
@@ -63,6 +61,11 @@ def ask_backend(config: RunConfig) -> tuple[tuple[str, str], ...]:
         )
     finally:
         backend.close()
+
+
+def _tell(*facts: tuple[str, str]) -> None:
+    for label, fact in facts:
+        typer.echo(f"{label.replace('_', ' '):<{_WIDTH}} {fact}")
 
 
 def _installed() -> Iterator[tuple[str, str]]:

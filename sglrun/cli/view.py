@@ -37,7 +37,8 @@ class RunView:
         self._progress = create_progress(self._shown, self._meter, streams.err)
 
     def __enter__(self) -> Self:
-        """Begin to show."""
+        """Begin to show, and to measure."""
+        self._meter.begin()
         self._progress.start()
         return self
 

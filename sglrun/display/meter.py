@@ -16,7 +16,7 @@ class Meter:
     """Counts of a run. One thread adds, any thread looks."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin to measure now, by *clock*, in seconds that only go up."""
+        """Measure by *clock*, in seconds that only go up, from now on."""
         self._lock = threading.Lock()
         self._clock = clock
         self._in_flight: Callable[[], int] | None = None
@@ -25,7 +25,11 @@ class Meter:
         self._ok = 0
         self._failed = 0
         self._usage = Usage()
-        self._began = self._last = clock()
+        self.begin()
+
+    def begin(self) -> None:
+        """Measure from now on; nothing has been counted yet."""
+        self._began = self._last = self._clock()
         self._samples = deque([(self._began, 0)])
 
     def watch(self, in_flight: Callable[[], int]) -> None:

@@ -2,12 +2,17 @@
 
 import gzip
 import json
+import os
+import pty
+import re
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
-from tests.cli.process import sglrun
+from tests.cli.process import command, environment, sglrun
 from tests.stand_in import StandIn, status
 
 PROGRAM = """\
@@ -282,6 +287,37 @@ def test_progress_as_json_ends_with_the_summary(folder: Path) -> None:
     last = json.loads(run.stderr.splitlines()[-1])
 
     assert (last["event"], last["ok"], last["exit_code"]) == ("summary", 3, 0)
+
+
+def test_results_and_progress_share_a_terminal(folder: Path) -> None:
+    """On one terminal results are whole lines, and the summary comes after them."""
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        command("batch", "two.py:one", "in.jsonl", "-b", "mock"),
+        stdin=subprocess.DEVNULL,
+        stdout=follower,
+        stderr=follower,
+        cwd=folder,
+        env=environment(folder, TERM="xterm", NO_COLOR="1"),
+    ) as process:
+        os.close(follower)
+        with os.fdopen(leader, "rb", buffering=0) as terminal:
+            shown = b"".join(until_closed(terminal)).decode().replace("\r", "\n")
+    told = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).splitlines()
+    found = [json.loads(line)["index"] for line in told if line.startswith("{")]
+
+    assert process.returncode == 0
+    assert found == [0, 1, 2]
+    assert [line for line in told if line][-1].startswith("sglrun: 3 rows in")
+
+
+def until_closed(terminal: IO[bytes]) -> Iterator[bytes]:
+    """Read until the last process on the other side is gone."""
+    while True:
+        try:
+            yield terminal.read(65536)
+        except OSError:
+            return
 
 
 def test_settings_come_from_the_folder(folder: Path) -> None:

@@ -23,7 +23,7 @@ def test_a_server_is_asked(tmp_path: Path) -> None:
         run = sglrun("doctor", "--url", f"{server.url}/v1", folder=tmp_path)
 
     assert run.returncode == 0
-    assert f"backend   openai at {server.url}/v1\n" in run.stdout
+    assert f"openai at {server.url}/v1\n" in run.stdout
 
 
 def test_a_server_that_is_not_there_is_3(tmp_path: Path) -> None:
@@ -31,5 +31,5 @@ def test_a_server_that_is_not_there_is_3(tmp_path: Path) -> None:
     run = sglrun("doctor", "--url", "http://127.0.0.1:9/v1", folder=tmp_path)
 
     assert run.returncode == 3
-    assert "problem   http://127.0.0.1:9" in run.stdout
+    assert "problem          http://127.0.0.1:9" in run.stdout
     assert run.stderr == ""

@@ -143,6 +143,18 @@ def test_a_second_signal_leaves_at_once(folder: Path, stand_in: StandIn) -> None
     assert not stand_in.released.is_set()
 
 
+def test_a_second_run_of_the_same_output_is_4(folder: Path, stand_in: StandIn) -> None:
+    """While a run writes an output, another one does not start, and says who does."""
+    slow = SlowRow(stand_in)
+    with started(folder, stand_in, "-o", "out.jsonl") as process:
+        assert slow.began.wait(WAIT_S)
+        with started(folder, stand_in, "-o", "out.jsonl") as other:
+            _, told = other.communicate(timeout=WAIT_S)
+
+    assert other.returncode == 4
+    assert f"process {process.pid}" in told
+
+
 def test_results_before_a_signal_are_on_stdout(folder: Path, stand_in: StandIn) -> None:
     """Without ``-o`` the results so far are whole lines on stdout."""
     slow = SlowRow(stand_in)
