@@ -63,10 +63,11 @@ def program_files(path: Path) -> list[tuple[str, Path]]:
     waiting = [path]
     while waiting:
         file = waiting.pop()
-        if file in found:
+        if file in found or not file.is_file():
             continue
         found[file] = None
         waiting.extend(_imported_files(file, root))
+        waiting.extend(_package_files(file, root))
     files = sorted(found, key=lambda file: (file != path, str(file)))
     return [(str(file.relative_to(root)), file) for file in files]
 
@@ -77,6 +78,14 @@ def _root(path: Path) -> Path:
     while (folder / "__init__.py").is_file() and folder != folder.parent:
         folder = folder.parent
     return folder
+
+
+def _package_files(file: Path, root: Path) -> Iterator[Path]:
+    """Yield what is run before *file*: the packages that it stands in."""
+    for folder in file.parents:
+        if folder == root:
+            return
+        yield folder / "__init__.py"
 
 
 def _imported_files(file: Path, root: Path) -> Iterator[Path]:

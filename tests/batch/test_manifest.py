@@ -1,0 +1,56 @@
+"""The manifest."""
+
+from pathlib import Path
+
+import pytest
+
+from sglrun.batch.manifest import Manifest, read_manifest, write_manifest
+
+MANIFEST = Manifest(
+    state="complete",
+    identity={"model": "m1"},
+    started="2026-01-02T03:04:05+00:00",
+    about={"command": "sglrun batch"},
+    rows=2,
+    size_bytes=10,
+    sha256="ab",
+    keys=bytes(range(32)),
+)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    """A manifest comes back as it was, and nothing else is left."""
+    path = tmp_path / "out.run.json"
+    write_manifest(path, MANIFEST)
+
+    assert read_manifest(path) == MANIFEST
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "{}", '{"state": "complete"}', "\udcff"]
+)
+def test_what_is_no_manifest_is_none(tmp_path: Path, content: str) -> None:
+    """A file that is damaged or of another kind is as good as none."""
+    path = tmp_path / "out.run.json"
+    path.write_text(content, "utf-8", "surrogateescape")
+
+    assert read_manifest(path) is None
+    assert read_manifest(tmp_path / "absent") is None
+
+
+def test_a_manifest_of_another_version_is_none(tmp_path: Path) -> None:
+    """A manifest whose layout is not known is not guessed at."""
+    path = tmp_path / "out.run.json"
+    write_manifest(path, MANIFEST)
+    path.write_text(path.read_text().replace('"layout": 1', '"layout": 99'))
+
+    assert read_manifest(path) is None
+
+
+def test_secrets_are_not_written(tmp_path: Path) -> None:
+    """A key that a command line held does not reach the disk."""
+    path = tmp_path / "out.run.json"
+    write_manifest(path, MANIFEST, secrets=("batch", ""))
+
+    assert '"sglrun ***"' in path.read_text()
