@@ -11,6 +11,9 @@ from sglrun.errors import ConfigError
 
 logger = logging.getLogger("sglrun")
 
+said = logger.getChild("said")
+"""What a user is told anyway: it goes to the log file, and not to stderr again."""
+
 
 @contextmanager
 def logging_to(streams: Streams, display: DisplaySettings) -> Iterator[None]:
@@ -42,6 +45,7 @@ def _handlers(streams: Streams, display: DisplaySettings) -> Iterator[logging.Ha
     if display.verbose:
         handler = logging.StreamHandler(streams.err)
         handler.setFormatter(logging.Formatter("sglrun: %(message)s"))
+        handler.addFilter(lambda record: record.name != said.name)
         yield handler
     if display.log_file is not None:
         try:
@@ -69,6 +73,6 @@ class _Sayer:
         if text in self._said:
             return
         self._said.add(text)
-        logger.warning("%s", text)
+        said.warning("%s", text)
         if not self._quiet:
             self._streams.say(f"sglrun: warning: {text}")

@@ -11,7 +11,7 @@ from sglrun.batch.results import RowResult
 from sglrun.batch.runner import BatchRunner
 from sglrun.batch.sources import Source
 from sglrun.batch.summary import RunSummary
-from sglrun.cli.log import logger
+from sglrun.cli.log import logger, said
 from sglrun.cli.streams import Streams, write_out
 from sglrun.config import RunConfig
 from sglrun.display.complaints import Complaints
@@ -80,7 +80,7 @@ class RunView:
 
     def note(self, text: str) -> None:
         """Say what a user should hear."""
-        logger.info("%s", text)
+        said.info("%s", text)
         if not self._config.display.quiet:
             self._streams.say(f"sglrun: {text}")
 
@@ -101,7 +101,7 @@ class RunView:
         width = shutil.get_terminal_size().columns if terminal else _LOG_WIDTH
         color = terminal and self._config.color
         lines = list(render(outcome, width=width, color=color))
-        logger.info("%s", lines[0])
+        said.info("%s", lines[0])
         if self._config.display.quiet:
             return
         if self._shown == "json":

@@ -344,6 +344,22 @@ def test_a_misspelt_variable_is_a_warning(folder: Path) -> None:
     assert "sglrun: warning: SGLRUN_TEMPRATURE in the environment" in run.stderr
 
 
+def test_a_warning_is_said_once(folder: Path) -> None:
+    """That no chat template is known is told once, on stderr and in the log."""
+    with StandIn() as server:
+        run = sglrun(
+            *("batch", "prog.py", "in.jsonl", "--url", server.url, "-v"),
+            *("--log-file", "log.txt"),
+            folder=folder,
+        )
+    log = (folder / "log.txt").read_text("utf-8")
+
+    assert run.returncode == 0
+    assert run.stderr.count("no chat template is known for the model") == 1
+    assert "sglrun: warning: no chat template" in run.stderr
+    assert log.count("no chat template is known for the model") == 1
+
+
 def test_the_log_holds_what_failed(folder: Path) -> None:
     """``--log-file`` gets a line for each row that failed."""
     sglrun(
