@@ -157,10 +157,7 @@ class BatchRunner:
         )
         watcher.start()
         try:
-            for batch in self._in_order(self._fan_out, schedule):
-                for result in batch:
-                    self._tally.add(result)
-                self._check_errors()
+            for batch in self._in_order(self._counted(self._fan_out), schedule):
                 yield tuple(batch)
         finally:
             self._tally.end()
@@ -203,12 +200,19 @@ class BatchRunner:
             return None
         return Schedule(rows, prompt_key(self._program, lambda: self._plan.known))
 
+    def _counted(self, fan_out: FanOut[Row, RowResult]) -> Iterator[list[RowResult]]:
+        for batch in fan_out.batches():
+            for result in batch:
+                self._tally.add(result)
+            self._check_errors()
+            yield batch
+
     def _in_order(
-        self, fan_out: FanOut[Row, RowResult], schedule: Schedule | None
+        self, batches: Iterator[list[RowResult]], schedule: Schedule | None
     ) -> Iterator[list[RowResult]]:
         if schedule is None or self._options.order == "completion":
-            return fan_out.batches()
-        return schedule.restored(fan_out.batches())
+            return batches
+        return schedule.restored(batches)
 
     def _work(self, row: Row) -> RowResult:
         with self._lock:

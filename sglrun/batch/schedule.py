@@ -68,18 +68,29 @@ class Schedule:
         """Yield results in the order of the input, as soon as those before are there.
 
         *batches* hold them in the order of this schedule, so at most a window of them
-        waits. Results that follow a row without one come at the end.
+        waits. Results that follow a row without one come at the end, and what *batches*
+        raise after that.
         """
         waiting: dict[int, RowResult] = {}
-        for batch in batches:
-            waiting.update((result.index, result) for result in batch)
-            ready = []
-            while self._read and self._read[0] in waiting:
-                ready.append(waiting.pop(self._read.popleft()))
-            if ready:
-                yield ready
+        error: Exception | None = None
+        try:
+            for batch in batches:
+                waiting.update((result.index, result) for result in batch)
+                if ready := self._ready(waiting):
+                    yield ready
+        except Exception as exc:  # noqa: BLE001 - raised after what is finished
+            error = exc
         if waiting:
             yield sorted(waiting.values(), key=attrgetter("index"))
+        if error is not None:
+            raise error
+
+    def _ready(self, waiting: dict[int, RowResult]) -> list[RowResult]:
+        """Take the results out of *waiting* before which none is missing."""
+        ready = []
+        while self._read and self._read[0] in waiting:
+            ready.append(waiting.pop(self._read.popleft()))
+        return ready
 
     def _windows(self) -> Iterator[list[tuple[str, Row]]]:
         window: list[tuple[str, Row]] = []

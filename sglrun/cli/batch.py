@@ -66,8 +66,10 @@ def batch_options(config: RunConfig) -> BatchOptions:
         num_threads=None if speed.num_threads == "auto" else speed.num_threads,
         max_in_flight=speed.max_in_flight,
         retries=speed.retries,
-        order=rows.order,
+        # A file is put in order at its end; until then nothing finished waits.
+        order=rows.order if rows.output is None else "completion",
         precache=speed.precache,
+        schedule=speed.schedule,
         include=frozenset(rows.include),
         max_errors=limit if isinstance(limit, int) else None,
         max_error_share=limit if isinstance(limit, float) else None,

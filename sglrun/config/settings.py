@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
+from sglrun.backends import BACKENDS
 from sglrun.batch.results import Include, Layout
 from sglrun.config.kinds import (
     HEADERS,
@@ -116,7 +117,7 @@ class BackendSettings:
     backend: str | None = _setting(
         TEXT,
         default=None,
-        help="local, sglang, openai, mock, or a profile; with --url it is guessed, "
+        help=f"{', '.join(BACKENDS)}, or a profile; with --url it is guessed, "
         "else local.",
         short="-b",
     )
@@ -161,6 +162,11 @@ class SpeedSettings:
         default=True,
         help="Have the model read the shared prefix once, first.",
         negative="--no-precache",
+    )
+    schedule: Literal["input", "prefix"] = _setting(
+        one_of("input", "prefix"),
+        default="input",
+        help="Order of the work; prefix: rows whose prompts begin alike together.",
     )
 
 

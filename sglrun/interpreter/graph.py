@@ -3,7 +3,7 @@
 Rule: data and nothing else; the tracer builds it, the compiler and the display read it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
@@ -227,3 +227,25 @@ def fragments_json(fragments: tuple[Fragment, ...]) -> list[object]:
     return [
         part if isinstance(part, str) else part.value.as_json() for part in fragments
     ]
+
+
+def known_text(fragments: Iterable[Fragment], arguments: Mapping[str, object]) -> str:
+    """Return the text of *fragments* with *arguments*, as far as that is known.
+
+    It ends before a variable, an argument that is not given, and whatever is made of
+    an argument in a way that is not known or that fails.
+    """
+    said: list[str] = []
+    for part in fragments:
+        if isinstance(part, str):
+            said.append(part)
+            continue
+        value, name = part.value, part.value.name
+        if value.source != "argument" or name is None or name not in arguments:
+            break
+        try:
+            made = value.apply(arguments[name])
+        except Exception:  # noqa: BLE001 - the author's own line would raise it too
+            break
+        said.append(str(made))
+    return "".join(said)

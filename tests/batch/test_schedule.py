@@ -4,18 +4,22 @@ import json
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import sglrun as sgl
+from sglrun.backends.mock import MockBackend
 from sglrun.batch.results import RowResult
 from sglrun.batch.rows import Row
+from sglrun.batch.runner import BatchOptions, BatchRunner
 from sglrun.batch.schedule import (
     Schedule,
     prompt_key,
     shared_length,
     tree_length,
 )
+from sglrun.errors import InputError
 from sglrun.interpreter.tracer import trace_prefix
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE
 
@@ -111,6 +115,22 @@ def test_results_after_a_gap_come_at_the_end() -> None:
     assert came == [0, 2, 3]
 
 
+def test_an_error_comes_after_what_is_finished() -> None:
+    """What the results raise at their end is raised after those that waited."""
+    schedule = Schedule(rows(["b", "a"]), text_of)
+
+    def batches() -> Any:
+        yield [RowResult(row=next(iter(schedule)))]
+        raise InputError("torn")
+
+    came = schedule.restored(batches())
+    first = next(came)
+
+    assert [result.index for result in first] == [1]
+    with pytest.raises(InputError, match="torn"):
+        next(came)
+
+
 def test_the_key_is_the_first_prompt() -> None:
     """A row's key is its first prompt, arguments included, up to what is not known."""
 
@@ -143,3 +163,25 @@ def test_shared_length_counts_what_forerunners_have(texts: list[str]) -> None:
         expected += common
 
     assert shared_length(texts) == expected
+
+
+@pytest.mark.parametrize("precache", [True, False])
+def test_a_run_follows_the_schedule(precache: bool) -> None:  # noqa: FBT001
+    """Rows with the same document run together; results keep the input's order."""
+    backend = MockBackend()
+
+    @sgl.function
+    def ask(s: Any, document: str, question: str) -> None:
+        s += f"{document}\nQ: {question}\nA:" + sgl.gen("answer")
+
+    given_rows = [
+        row(index, document=f"document {index % 3}", question=f"{index}?")
+        for index in range(12)
+    ]
+    options = BatchOptions(num_threads=1, schedule="prefix", precache=precache)
+    with BatchRunner(ask, backend, options) as runner:
+        indexes = [result.index for result in runner.results(given_rows)]
+    documents = [request.prompt.text[:10] for request in backend.requests]
+
+    assert indexes == list(range(12))
+    assert documents == sorted(documents)

@@ -48,7 +48,7 @@ def test_json_tells_the_prefix_and_its_end(folder: Path) -> None:
     assert told["ends"] == {
         "where": "prog.py:7",
         "reason": "argument 'lang'",
-        "advice": "say the 23 constant characters that follow it before prog.py:7 "
+        "advice": "say the 22 constant characters that follow it before prog.py:7 "
         "uses it",
     }
     assert told["counted_by"] == "counted by mock, mock"
