@@ -19,7 +19,28 @@ from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
 
 OnText = Callable[[str], None]
-"""Receives the next piece of a generation's text, whole characters only."""
+"""Receives the next piece of a generation's text, whole characters only.
+
+A piece may be a ``StreamedText``.
+"""
+
+
+class StreamedText(str):
+    """A piece of a generation's text, with what the server told when it sent it.
+
+    Attributes:
+        meta_info: in SGLang's keys; counts are those so far, and log-probabilities
+            those of the tokens since the piece before.
+    """
+
+    __slots__ = ("meta_info",)
+    meta_info: Mapping[str, object]
+
+    def __new__(cls, text: str, meta_info: Mapping[str, object]) -> Self:
+        """Return *text* with *meta_info* beside it."""
+        made = super().__new__(cls, text)
+        made.meta_info = meta_info
+        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +231,7 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Let go of connections, threads and memory; safe to call twice."""
-        return  # noqa: PLR1711 - mypy reads an empty body as abstract
+        return  # mypy reads an empty body as abstract
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sglrun.backends.base import Completion, OnText, Request, Sample, Usage
+from sglrun.backends.base import (
+    Completion,
+    OnText,
+    Request,
+    Sample,
+    StreamedText,
+    Usage,
+)
 from sglrun.backends.reply import (
     a_count,
     a_list,
@@ -16,6 +23,7 @@ from sglrun.backends.reply import (
     objects,
     token_logprob,
 )
+from sglrun.backends.streamed_logprobs import StreamedLogprobs
 from sglrun.errors import ResponseError
 from sglrun.lang.choices import TokenLogprob
 from sglrun.lang.prompt import Prompt
@@ -140,7 +148,7 @@ def assemble(
         if index < len(streamed):
             piece = streamed[index].add(event)
             if piece and index == 0:
-                on_text(piece)
+                on_text(StreamedText(piece, streamed[index].told_meta_info()))
     return [one.whole() for one in streamed]
 
 
@@ -157,6 +165,7 @@ class _Streamed:
     told: int = 0
     last: Object = field(default_factory=dict)
     is_incremental: bool = False
+    logprobs: StreamedLogprobs = field(default_factory=StreamedLogprobs)
 
     def add(self, event: Object) -> str:
         """Take *event*; return what is new of the text and sure to stay."""
@@ -166,10 +175,18 @@ class _Streamed:
             given = self.text + given
         self.text = given
         self.last = event
+        self.logprobs.take(self._meta_info())
         sure = len(given) - (0 if _ended(event) else self._doubtful())
         piece = given[self.told : sure]
         self.told = max(self.told, sure)
         return piece
+
+    def told_meta_info(self) -> Object:
+        """Return what the server told with the piece that was added last."""
+        return self.logprobs.told(self._meta_info())
+
+    def _meta_info(self) -> Object:
+        return an_optional_object(self.last.get("meta_info"))
 
     def whole(self) -> Object:
         """Return the answer as it would have come at once.
@@ -181,7 +198,8 @@ class _Streamed:
             raise ResponseError(
                 f"the stream ended in the middle, after {self.text[-60:]!r}"
             )
-        return {**self.last, "text": self.text}
+        meta_info = self.logprobs.whole(self._meta_info())
+        return {**self.last, "text": self.text, "meta_info": meta_info}
 
     def _only_adds(self, event: Object, given: str) -> bool:
         ids = event.get("output_ids")

@@ -8,7 +8,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
-from sglrun.backends.base import Backend, Request, Sample, SelectRequest
+from sglrun.backends.base import (
+    Backend,
+    Request,
+    Sample,
+    SelectRequest,
+    StreamedText,
+)
 from sglrun.errors import ResponseError, UnsupportedFeatureError
 from sglrun.interpreter.text_stream import GeneratedText, TextStream, TextStreams
 from sglrun.lang import ir
@@ -200,11 +206,14 @@ class _Listener:
         answer = self._heard
         if self._reasoning is not None:
             _, answer = split_reasoning(answer, self._reasoning, complete=False)
-        self.complete(answer)
+        meta_info = text.meta_info if isinstance(text, StreamedText) else None
+        self.complete(answer, meta_info)
 
-    def complete(self, answer: str) -> None:
+    def complete(
+        self, answer: str, meta_info: Mapping[str, object] | None = None
+    ) -> None:
         for stream in self._streams:
-            stream.append(GeneratedText(answer[self._passed :]))
+            stream.append(GeneratedText(answer[self._passed :], meta_info))
         self._passed = len(answer)
 
 

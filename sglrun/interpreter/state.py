@@ -9,7 +9,7 @@ from sglrun.errors import ForkError
 from sglrun.interpreter.evaluator import Name
 from sglrun.interpreter.executor import StreamExecutor
 from sglrun.interpreter.failure import Failure, calling_place
-from sglrun.interpreter.text_stream import TextStream
+from sglrun.interpreter.text_stream import GeneratedText, TextStream
 from sglrun.lang import ir
 
 
@@ -195,8 +195,9 @@ class ProgramState:
     ) -> AsyncIterator[Any]:
         """Iterate as ``text_iter`` does, without holding the event loop.
 
-        With *return_meta_data* each item is a pair of text and meta info, and the last
-        one has what the backend told at the end.
+        With *return_meta_data* each item is a pair of text and meta info: what the
+        backend told with this text, where it tells anything before the end; else the
+        last pair has what it told at the end.
         """
         stream = self._stream(var_name)
         if stream is None:
@@ -204,12 +205,19 @@ class ProgramState:
             text = await asyncio.to_thread(whole)
             yield (text, self._meta_info(var_name)) if return_meta_data else text
             return
+        if not return_meta_data:
+            async for text in stream.iterate():
+                yield text
+            return
         told: object = None
-        async for text in stream.iterate():
-            told = self._meta_info(var_name)
-            yield (text, told) if return_meta_data else text
+        has_own = False
+        async for piece in stream.iterate_pieces():
+            own = piece.meta_info if isinstance(piece, GeneratedText) else None
+            has_own = has_own or own is not None
+            told = self._meta_info(var_name) if own is None else own
+            yield piece, told
         final = self._meta_info(var_name)
-        if return_meta_data and told != final:
+        if not has_own and told != final:
             yield "", final
 
     def _meta_info(self, name: Name) -> object:

@@ -2,13 +2,26 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Self
 
 
 class GeneratedText(str):
-    """A piece of text that a model wrote; the author's pieces are plain strings."""
+    """A piece of text that a model wrote; the author's pieces are plain strings.
 
-    __slots__ = ()
+    Attributes:
+        meta_info: what the backend told with it, where it tells anything before the
+            end.
+    """
+
+    __slots__ = ("meta_info",)
+    meta_info: Mapping[str, object] | None
+
+    def __new__(cls, text: str, meta_info: Mapping[str, object] | None = None) -> Self:
+        """Return *text* with *meta_info* beside it."""
+        made = super().__new__(cls, text)
+        made.meta_info = meta_info
+        return made
 
 
 class TextStream:
@@ -80,6 +93,17 @@ class TextStream:
             with self._changed:
                 came = self._pieces[position:following]
             yield from came
+            position = following
+
+    async def iterate_pieces(self) -> AsyncIterator[str]:
+        """Iterate over the pieces as they come, without holding the event loop."""
+        position, ended = 0, False
+        while not ended:
+            _, following, ended = await asyncio.to_thread(self.read, position)
+            with self._changed:
+                came = self._pieces[position:following]
+            for piece in came:
+                yield piece
             position = following
 
     async def iterate(self) -> AsyncIterator[str]:
