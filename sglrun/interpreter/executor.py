@@ -171,6 +171,7 @@ class StreamExecutor:
                 raise ScopeError(f"the var_scope {piece.name!r} is open already")
             opened: Future[object] = Future()
             self._open_scopes[piece.name] = self._futures[piece.name] = opened
+            self._expect(piece.name)
             return ()
         if isinstance(piece, ir.VarScopeEnd):
             return (self._open_scopes.pop(piece.name),)
@@ -178,7 +179,12 @@ class StreamExecutor:
         for name in ir.defines(piece):
             results.append(Future[object]())
             self._futures[name] = results[-1]
+            self._expect(name)
         return tuple(results)
+
+    def _expect(self, name: Name) -> None:
+        if self.streams is not None:
+            self.streams.expect(name)
 
     def _drain(self) -> None:
         while True:
@@ -277,6 +283,7 @@ class StreamExecutor:
         with self._changed:
             self._raise_failure()
             self._futures[name] = done
+            self._expect(name)
             if not self._enqueue(_Task(execute=partial(self._assign, name, value))):
                 return
         self._drain()

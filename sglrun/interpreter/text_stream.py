@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Self
 
@@ -116,50 +117,76 @@ class TextStream:
 
 
 class TextStreams:
-    """The streams of one program: its whole text, and each of its variables."""
+    """The streams of one program: its whole text, and each of its variables.
+
+    A variable that is assigned twice has two streams; readers get the newest.
+    """
 
     def __init__(self) -> None:
         """Begin with nothing said."""
         self.whole = TextStream()
         self._lock = threading.Lock()
-        self._of: dict[str | None, TextStream] = {}
-        self._complete: set[str | None] = set()
+        self._newest: dict[str | None, TextStream] = {}
+        self._expected: dict[str | None, deque[TextStream]] = {}
+        self._growing: dict[str | None, TextStream] = {}
         self._closed = False
         self._cause: BaseException | None = None
 
     def of(self, name: str | None) -> TextStream:
-        """Return the stream of the variable *name*, which may not have begun."""
+        """Return the newest stream of the variable *name*, which may not have begun."""
         with self._lock:
-            stream = self._of.setdefault(name, TextStream())
-            if self._closed:
+            stream = self._newest.setdefault(name, TextStream())
+            if self._closed and name not in self._expected:
                 stream.close(self._cause or _never_came(name))
             return stream
 
-    def begin(self, name: str | None) -> TextStream:
-        """Return the stream of *name* for a new value."""
+    def expect(self, name: str | None) -> None:
+        """Note that *name* will get a value after those that were noted before."""
         with self._lock:
-            if name in self._complete:
-                self._complete.discard(name)
-                self._of[name] = TextStream()
-            return self._of.setdefault(name, TextStream())
+            self._expect(name)
+
+    def begin(self, name: str | None) -> TextStream:
+        """Return the stream of the value of *name* that was noted first."""
+        with self._lock:
+            if not self._expected.get(name):
+                self._expect(name)
+            stream = self._expected[name].popleft()
+            self._growing[name] = stream
+            return stream
 
     def complete(self, name: str | None, value: object) -> None:
         """End the stream of *name*, whose whole *value* is known now."""
-        stream = self.begin(name)
+        with self._lock:
+            stream = self._growing.get(name)
+        stream = stream or self.begin(name)
         text = value[0] if isinstance(value, list) and value else value
         stream.append_rest(str(text))
         stream.close()
         with self._lock:
-            self._complete.add(name)
+            self._growing.pop(name, None)
 
     def close(self, cause: BaseException | None) -> None:
         """End every stream; one whose variable never came ends with ``KeyError``."""
         self.whole.close(cause)
         with self._lock:
             self._closed, self._cause = True, self._cause or cause
-            waiting = dict(self._of)
-        for name, stream in waiting.items():
+            left = [
+                *self._newest.items(),
+                *self._growing.items(),
+                *(
+                    (n, each)
+                    for n, several in self._expected.items()
+                    for each in several
+                ),
+            ]
+        for name, stream in left:
             stream.close(cause or _never_came(name))
+
+    def _expect(self, name: str | None) -> None:
+        if name in self._expected:  # the newest belongs to a value noted before
+            self._newest[name] = TextStream()
+        newest = self._newest.setdefault(name, TextStream())
+        self._expected.setdefault(name, deque()).append(newest)
 
 
 def _never_came(name: str | None) -> KeyError:

@@ -128,9 +128,6 @@ def test_row_109_speculation_and_limit(
     assert state["n"] == " one two three four"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="there is no backend for Anthropic yet, nor a stand-in for it"
-)
 def test_row_110_anthropic_second_turn(stand_in: StandIn) -> None:
     """The system prompt is sent with every turn, and is among the messages."""
     options = BackendOptions(url=stand_in.url, model="m", api_key=Secret(value="k"))
@@ -142,9 +139,6 @@ def test_row_110_anthropic_second_turn(stand_in: StandIn) -> None:
     assert state.messages()[0] == {"role": "system", "content": "S"}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="there is no backend for Anthropic yet, nor a stand-in for it"
-)
 def test_row_111_anthropic_prefill(stand_in: StandIn) -> None:
     """Text before a generation is sent as the beginning of the answer."""
     options = BackendOptions(url=stand_in.url, model="m", api_key=Secret(value="k"))

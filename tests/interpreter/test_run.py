@@ -196,6 +196,31 @@ def test_a_streamed_variable_is_its_value() -> None:
     assert "".join(state.text_iter("a")) == state["a"] == " alpha beta gamma"
 
 
+def test_a_name_used_twice_is_streamed_anew() -> None:
+    """Who iterates over a name after its second use gets the second value."""
+    added, go = threading.Event(), threading.Event()
+    answers = iter(["one", "two"])
+
+    def answer(_: Request) -> str:
+        assert go.wait(WAIT_S)
+        return next(answers)
+
+    @sgl.function
+    def twice(s: sgl.ProgramState) -> None:
+        s += sgl.gen("v") + " " + sgl.gen("v")
+        added.set()
+
+    state = streamed(twice, answers=answer)
+    assert added.wait(WAIT_S)
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.extend(state.text_iter("v")))
+    reader.start()
+    go.set()
+    reader.join(WAIT_S)
+
+    assert "".join(got) == state["v"] == "two"
+
+
 def test_a_typed_variable_is_streamed_as_text() -> None:
     """A variable whose value is no text is streamed as it was written."""
 

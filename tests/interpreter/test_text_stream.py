@@ -107,6 +107,33 @@ def test_a_new_value_has_a_stream_of_its_own() -> None:
     assert ("".join(first), "".join(streams.of("a"))) == ("one", "two")
 
 
+def test_the_newest_value_is_read() -> None:
+    """A reader gets the value that was asked for last, though it has not begun."""
+    streams = TextStreams()
+    early = streams.of("a")
+    streams.expect("a")
+    streams.expect("a")
+    late = streams.of("a")
+    streams.begin("a").append("on")
+    streams.complete("a", "one")
+    streams.complete("a", "two")
+
+    assert ("".join(early), "".join(late)) == ("one", "two")
+
+
+def test_a_failure_ends_values_that_have_not_begun() -> None:
+    """A value that was asked for and never came ends with the cause."""
+    streams, cause = TextStreams(), ValueError("why")
+    streams.expect("a")
+    first = streams.of("a")
+    streams.expect("a")
+    streams.close(cause)
+
+    for stream in (first, streams.of("a")):
+        with pytest.raises(ValueError, match="why"):
+            list(stream)
+
+
 def test_the_first_of_several_samples_is_streamed() -> None:
     """A list of samples is read as the first of them."""
     streams = TextStreams()
