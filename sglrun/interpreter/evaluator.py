@@ -63,6 +63,9 @@ class Evaluator:
         child.values = dict(self.values)
         child.meta_info = dict(self.meta_info)
         child.finish_reasons = dict(self.finish_reasons)
+        if streams is not None:
+            for name, value in child.values.items():
+                streams.complete(name, value)
         return child
 
     def execute(self, piece: ir.Piece) -> tuple[object, ...]:

@@ -196,6 +196,7 @@ def function(
         name=func.__name__,
         parameters=tuple(parameter.name for parameter in taken),
         required=tuple(p.name for p in taken if p.default is kinds.empty),
+        by_name=tuple(p.name for p in taken if p.kind is kinds.KEYWORD_ONLY),
         takes_any=any(parameter.kind is kinds.VAR_KEYWORD for parameter in rest),
         num_api_spec_tokens=num_api_spec_tokens,
     )

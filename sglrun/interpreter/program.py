@@ -22,6 +22,7 @@ class Program:
         name: its name.
         parameters: what it takes besides the state, in order.
         required: those of them without a default.
+        by_name: those of them that are never given by position.
         takes_any: it has ``**kwargs``.
         bound: arguments fixed by ``bind``.
         num_api_spec_tokens: the budget of speculation for API models.
@@ -31,6 +32,7 @@ class Program:
     name: str
     parameters: tuple[str, ...]
     required: tuple[str, ...]
+    by_name: tuple[str, ...] = ()
     takes_any: bool = False
     bound: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
     num_api_spec_tokens: int | None = None
@@ -95,9 +97,12 @@ class Program:
         Raises:
             ProgramError: too many, one twice, or one is missing.
         """
-        if len(args) > len(self.free):
-            raise ProgramError(f"{len(args)} arguments given; {self._takes()}")
-        given = dict(zip(self.free, args, strict=False))
+        places = [name for name in self.free if name not in self.by_name]
+        if len(args) > len(places):
+            raise ProgramError(
+                f"{len(args)} arguments given by position; {self._takes()}"
+            )
+        given = dict(zip(places, args, strict=False))
         twice = given.keys() & kwargs.keys()
         if twice:
             raise ProgramError(f"{_listed(twice)} is given twice")

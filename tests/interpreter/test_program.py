@@ -70,7 +70,7 @@ def test_positions_skip_what_is_bound() -> None:
         ((), {}, "missing argument 'x'.*takes x, y, k"),
         (("a",), {"x": "b"}, "'x' is given twice"),
         (("a",), {"zz": 1}, "unknown argument 'zz'.*takes x, y, k"),
-        (("a", "b", "c", "d"), {}, "4 arguments given"),
+        (("a", "b", "c"), {}, "3 arguments given by position"),
     ],
 )
 def test_arguments_that_do_not_fit_are_named(

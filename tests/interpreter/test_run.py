@@ -221,6 +221,23 @@ def test_a_name_used_twice_is_streamed_anew() -> None:
     assert "".join(got) == state["v"] == "two"
 
 
+def test_a_branch_streams_what_it_inherits() -> None:
+    """A branch's iterators give the values from before the fork, then its own."""
+
+    @sgl.function
+    def forks(s: sgl.ProgramState) -> list[str]:
+        s += sgl.gen("v")
+        (branch,) = s.fork()
+        inherited = "".join(branch.text_iter("v"))
+        branch += sgl.gen("v")
+        return [inherited, "".join(branch.text_iter("v"))]
+
+    state = streamed(forks, answers=["one", "two"])
+    "".join(state.text_iter())
+
+    assert state.ret_value == ["one", "two"]
+
+
 def test_a_typed_variable_is_streamed_as_text() -> None:
     """A variable whose value is no text is streamed as it was written."""
 
