@@ -13,7 +13,8 @@ from sglrun.interpreter.global_config import global_config
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.run import run_program, run_program_batch, running_settings
 from sglrun.interpreter.state import ProgramState
-from sglrun.interpreter.tracer import trace_prefix
+from sglrun.interpreter.tracer import Trace, trace_prefix, trace_program
+from sglrun.lang.chat_template import DEFAULT_TEMPLATE
 from sglrun.lang.sampling import SamplingParams
 
 _WORTH_CACHING = 65  # characters: more than SGLang's 64
@@ -145,6 +146,20 @@ class Function(Program):
             backend.cache_prefix(prefix)
         except BackendError as exc:
             warnings.warn(f"the shared prefix is not cached: {exc}", stacklevel=2)
+
+    def trace(self, *, backend: Backend | None = None, **arguments: object) -> Trace:
+        """Run the program once with stand-ins for all that a model would say.
+
+        No model is asked, and whatever the author's code raises ends the trace only.
+
+        Args:
+            backend: whose chat template roles are written in; the default backend's if
+                there is one.
+            **arguments: those that are known; the others are stood in for.
+        """
+        asked = backend or global_config.default_backend
+        template = DEFAULT_TEMPLATE if asked is None else asked.chat_template
+        return trace_program(self.bind(**arguments), template=template)
 
     def _sampling(self, kwargs: dict[str, Any]) -> SamplingParams:
         """Take the sampling parameters out of *kwargs*."""

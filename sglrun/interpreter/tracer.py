@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sglrun.backends.base import (
     Backend,
+    Capabilities,
     Completion,
     OnText,
     Request,
@@ -81,6 +82,7 @@ class TraceBackend(Backend):
 
     kind = "trace"
     model = "trace"
+    capabilities = Capabilities(images=True)
 
     def __init__(self, chat_template: ChatTemplate, recorder: Recorder) -> None:
         """Answer with what *recorder* has for each generation."""
