@@ -111,6 +111,7 @@ def _select_words(node: Node) -> str:
 
 _UNNAMED = "(unnamed)"
 _WORDS: Mapping[Kind, Callable[[Node], str]] = {
+    "image": lambda node: f"image {fragments_words(node.fragments)}",
     "text": lambda node: fragments_words(node.fragments),
     "generate": lambda node: " ".join(
         ("gen", node.name or _UNNAMED, *parameters(node))

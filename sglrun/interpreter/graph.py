@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
+from sglrun.interpreter.outcome import NOTHING, Outcome
 from sglrun.interpreter.value import Mark, Value
 from sglrun.lang import ir
 
@@ -47,7 +48,8 @@ class Node:
         fragments: the text, or the value assigned.
         parameters: of a generation, those that are set.
         choices: of a select.
-        streams: of a fork, the prompts that begin here.
+        streams: of a fork, the prompts that begin here; of a join, those that end.
+        value: of an assignment, what is assigned.
     """
 
     id: int
@@ -60,6 +62,7 @@ class Node:
     parameters: Mapping[str, object] = field(default_factory=dict)
     choices: tuple[tuple[Fragment, ...], ...] = ()
     streams: tuple[int, ...] = ()
+    value: Outcome = NOTHING
 
     @property
     def reads(self) -> tuple[Value, ...]:
@@ -159,6 +162,9 @@ def described(piece: ir.Piece) -> tuple[Kind, dict[str, Any]]:
                 "parameters": _select_parameters(piece),
                 "choices": tuple((choice,) for choice in choices),
             }
+        case ir.Image(image=image):
+            shown = str(image.url) or f"{len(image.data):,} bytes"
+            return "image", {"fragments": (shown,)}
         case _:
             return _BOUNDS[type(piece)], {"name": _bound_name(piece)}
 
@@ -166,20 +172,17 @@ def described(piece: ir.Piece) -> tuple[Kind, dict[str, Any]]:
 _BOUNDS: Mapping[type, Kind] = {
     ir.RoleBegin: "role",
     ir.RoleEnd: "role_end",
-    ir.Image: "image",
     ir.VarScopeBegin: "scope",
     ir.VarScopeEnd: "scope_end",
 }
 
 
 def _bound_name(
-    piece: ir.RoleBegin | ir.RoleEnd | ir.Image | ir.VarScopeBegin | ir.VarScopeEnd,
+    piece: ir.RoleBegin | ir.RoleEnd | ir.VarScopeBegin | ir.VarScopeEnd,
 ) -> str:
     match piece:
         case ir.RoleBegin(role=role) | ir.RoleEnd(role=role):
             return role
-        case ir.Image(image=image):
-            return str(image.url) or f"{len(image.data):,} bytes"
         case ir.VarScopeBegin(name=name) | ir.VarScopeEnd(name=name):
             return name
         case _:

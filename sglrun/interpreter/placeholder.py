@@ -37,14 +37,24 @@ class Oracle(Protocol):
 class Placeholder(str):
     """Text like any other, whose content is not known."""
 
-    __slots__ = ("_oracle", "value")
+    __slots__ = ("_oracle", "is_composite", "value")
     value: Value
+    is_composite: bool
     _oracle: Oracle
 
-    def __new__(cls, value: Value, oracle: Oracle) -> Self:
-        """Return a placeholder of *value*, about which *oracle* is asked."""
-        made = str.__new__(cls, oracle.marks.text(value.then("text")))
+    def __new__(cls, value: Value, oracle: Oracle, text: str | None = None) -> Self:
+        """Return a placeholder of *value*, about which *oracle* is asked.
+
+        Args:
+            value: what it stands for, or the first value in *text*.
+            oracle: answers what is asked of it.
+            text: text that holds several values; it stands as it is where the
+                placeholder is put into another text.
+        """
+        own = oracle.marks.text(value.then("text")) if text is None else text
+        made = str.__new__(cls, own)
         made.value = value
+        made.is_composite = text is not None
         made._oracle = oracle  # noqa: SLF001 - its own
         return made
 
@@ -57,6 +67,8 @@ class Placeholder(str):
         return self._oracle.ask(question, self.value, usual=usual)
 
     def _spelled(self, step: str, *args: object) -> str:
+        if self.is_composite and (step == "str" or args == ("",)):
+            return str.__str__(self)
         return self._oracle.marks.text(self.value.then(step, *args))
 
     def __str__(self) -> str:

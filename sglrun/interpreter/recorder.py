@@ -14,6 +14,7 @@ from sglrun.interpreter.failure import Failure, calling_place, raising_place
 from sglrun.interpreter.graph import Fragment, GraphBuilder, Kind, described
 from sglrun.interpreter.marks import DamagedMarkError, Marks, find_mark, has_mark
 from sglrun.interpreter.observer import Observed, Observer
+from sglrun.interpreter.outcome import outcome_of
 from sglrun.interpreter.placeholder import Placeholder
 from sglrun.interpreter.trace_end import EndKind, TraceEnd, TraceEndError
 from sglrun.interpreter.traced_stream import TracedStream, common_prefix, shared
@@ -49,6 +50,7 @@ class Recorder(Observer):
         self._asked: Counter[tuple[str | None, str]] = Counter()
         self._steps = 0
         self._generation: tuple[ir.Gen, int] | None = None
+        self._joined: set[str | None] = set()  # what a join is about to assign
         self._ended: TraceEnd | None = None
 
     @property
@@ -97,8 +99,8 @@ class Recorder(Observer):
         if self._ended is None:
             self._streams[number].pieces.append((piece, where))
         kind, given = described(piece)
-        if isinstance(piece, ir.Text):
-            given = {"fragments": self.fragments(piece.value)}
+        if "fragments" in given:
+            given["fragments"] = self.fragments(*given["fragments"])
         self._add(kind, number, where=where, **given)
         return piece
 
@@ -107,9 +109,10 @@ class Recorder(Observer):
         where = self._place()
         self._count(where)
         parent = self._stream(executor)
-        numbers = tuple(map(self._stream, children))
-        if numbers:
+        begun = tuple(children)
+        if begun:
             self.end("fork", "a fork", where)
+        numbers = tuple(map(self._stream, begun))
         self._add("fork", parent, where=where, streams=numbers)
         for number in numbers:
             self.graph.begin(number, parent)
@@ -119,6 +122,9 @@ class Recorder(Observer):
     ) -> None:
         """Note that *children* are brought back into *executor*."""
         numbers = tuple(map(self._stream, children))
+        if mode == "gather_variable":
+            each = (self._streams[number].executor for number in numbers)
+            self._joined = {name for one in each for name in one.evaluator.assigned}
         self._add(
             "join",
             self._stream(executor),
@@ -136,11 +142,19 @@ class Recorder(Observer):
             self._stream(executor),
             name=name,
             fragments=self._value_fragments(value),
+            value=outcome_of(value, self.marks),
+            parameters={"by": "join"} if name in self._joined else {},
             where=self._place(),
         )
+        self._joined.discard(name)
 
     def reading(self, value: object) -> object:
         """Return *value* with placeholders for what is not known."""
+        for stream in self._streams:
+            told = stream.executor.evaluator.meta_info
+            for name in [name for name in told if type(told[name]) is not Placeholder]:
+                about = Value(source="variable", name=name).then(".meta_info")
+                told[name] = Placeholder(about.inexact(), self)
         return self.wrapped(value)
 
     def wrapped(self, value: object) -> object:
@@ -153,9 +167,8 @@ class Recorder(Observer):
         parts = self.fragments(value)
         if len(parts) == 1 and not isinstance(parts[0], str):
             return Placeholder(parts[0].value, self)
-        first = self.marks.first(value)
-        origin = first or Value(source="variable", name=None)
-        return Placeholder(origin.then("…").inexact(), self)
+        origin = self.marks.first(value) or Value(source="variable", name=None)
+        return Placeholder(origin.then("…").inexact(), self, value)
 
     def ask(self, question: str, value: Value, *, usual: bool = True) -> bool:
         """Answer *question* about *value*.

@@ -23,6 +23,7 @@ from sglrun.backends.base import (
 )
 from sglrun.interpreter.executor import Settings, StreamExecutor
 from sglrun.interpreter.graph import Fragment, Graph
+from sglrun.interpreter.outcome import NOTHING, Outcome, outcome_of
 from sglrun.interpreter.placeholder import Placeholder
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.recorder import Recorder
@@ -64,13 +65,13 @@ class Trace:
         graph: the steps, as far as they were traced.
         first_prompt: the first request's, where no unknown value stands before it
             and the trace came so far.
-        outcome: the variables at the end, in order; placeholders where not known.
+        returned: what the program returns.
     """
 
     prefix: TracedPrefix
     graph: Graph
     first_prompt: Prompt | None = None
-    outcome: tuple[tuple[str | None, object], ...] = ()
+    returned: Outcome = NOTHING
 
 
 class TraceBackend(Backend):
@@ -202,7 +203,6 @@ def _trace(
 def _finished(recorder: Recorder, state: ProgramState) -> Trace:
     recorder.finish(state.stream_executor, state.failure)
     end = recorder.ended
-    values = state.stream_executor.evaluator.values
     return Trace(
         prefix=TracedPrefix(
             prompt=end.prompt,
@@ -213,7 +213,5 @@ def _finished(recorder: Recorder, state: ProgramState) -> Trace:
         ),
         graph=recorder.graph.build(),
         first_prompt=recorder.first_prompt,
-        outcome=tuple(
-            (name, recorder.wrapped(value)) for name, value in values.items()
-        ),
+        returned=outcome_of(state.ret_value, recorder.marks, state),
     )
