@@ -5,12 +5,12 @@ import datetime as dt
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
 from sglrun.batch.identity import Identity
-from sglrun.batch.journal import sync_folder, write_all
+from sglrun.batch.journal import sync_folder
 
 _LAYOUT = 1
 
@@ -52,12 +52,14 @@ def now() -> str:
 def read_manifest(path: Path) -> Manifest | None:
     """Return the manifest at *path*; ``None`` if there is none that can be read."""
     try:
-        found = json.loads(path.read_bytes())
-        known = {name: found[name] for name in _FIELDS}
-        known["keys"] = base64.b64decode(known["keys"], validate=True)
+        content = path.read_bytes()
+        end = content.rindex(_KEYS)
+        found = json.loads(content[:end] + b"}")
+        facts = {name: found[name] for name in _FIELDS}
+        encoded = memoryview(content)[end + len(_KEYS) : -len(_END)]
+        manifest = Manifest(**facts, keys=base64.b64decode(encoded, validate=True))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    manifest = Manifest(**known)
     return manifest if manifest.layout == _LAYOUT else None
 
 
@@ -69,19 +71,25 @@ def write_manifest(
     Raises:
         OSError: it cannot be written; what was there before still is.
     """
-    facts = asdict(manifest) | {"keys": base64.b64encode(manifest.keys).decode()}
-    text = json.dumps(facts, indent=1, ensure_ascii=False, default=str) + "\n"
+    facts = {name: getattr(manifest, name) for name in _FIELDS}
+    text = json.dumps(facts, indent=1, ensure_ascii=False, default=str)
     for secret in filter(None, secrets):
         text = text.replace(secret, "***")
     new = path.with_name(f"{path.name}.new")
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-    try:
-        write_all(fd, text.encode("utf-8", "backslashreplace"))
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    with new.open("wb") as file:
+        file.write(text.removesuffix("\n}").encode("utf-8", "backslashreplace"))
+        file.write(_KEYS)
+        # Bit by bit: there may be millions of rows.
+        for place in range(0, len(manifest.keys), _AT_ONCE):
+            file.write(base64.b64encode(manifest.keys[place : place + _AT_ONCE]))
+        file.write(_END)
+        file.flush()
+        os.fsync(file.fileno())
     new.rename(path)
     sync_folder(path.parent)
 
 
-_FIELDS = tuple(item.name for item in fields(Manifest))
+# The digests stand last, where they can be told from the rest without parsing them.
+_KEYS, _END = b',\n "keys": "', b'"\n}\n'
+_AT_ONCE = 3 << 14
+_FIELDS = tuple(item.name for item in fields(Manifest) if item.name != "keys")

@@ -1,5 +1,8 @@
 """The manifest."""
 
+import base64
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,18 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
     assert read_manifest(path) == MANIFEST
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_manifest_is_json(tmp_path: Path) -> None:
+    """Others read a manifest as the JSON that it is, however many rows it has."""
+    path = tmp_path / "out.run.json"
+    many = replace(MANIFEST, keys=bytes(range(256)) * 1000)
+    write_manifest(path, many)
+    read = json.loads(path.read_text())
+
+    assert read["identity"] == {"model": "m1"}
+    assert base64.b64decode(read["keys"]) == many.keys
+    assert read_manifest(path) == many
 
 
 @pytest.mark.parametrize(
