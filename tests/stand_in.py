@@ -213,7 +213,12 @@ class StandIn:
     @property
     def generations(self) -> list[Json]:
         """The payloads of all generations, prefixes and choices."""
-        paths = ("/generate", "/v1/chat/completions", "/v1/completions")
+        paths = (
+            "/generate",
+            "/v1/chat/completions",
+            "/v1/completions",
+            "/v1/messages",
+        )
         return [entry.payload for entry in self.log if entry.path in paths]
 
     def fail(self, *faults: Fault, path: str = "") -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sglrun.backends.instances import json_instance, regex_instance
 
 Json = dict[str, Any]
-Kind = Literal["sglang", "vllm", "llama-server", "openai"]
+Kind = Literal["sglang", "vllm", "llama-server", "openai", "anthropic"]
 
 _TOKEN = re.compile(r" ?\w+|\n|.", re.DOTALL)
 

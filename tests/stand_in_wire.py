@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tests import stand_in_anthropic as anthropic
 from tests.stand_in_model import Json, Kind, PretendModel, RefusedError
 
 _OWNERS = {
@@ -17,6 +18,7 @@ _OWNERS = {
     "vllm": "vllm",
     "llama-server": "llamacpp",
     "openai": "system",
+    "anthropic": "none",
 }
 _SGLANG_SAMPLING = """
 max_new_tokens min_new_tokens n stop stop_token_ids stop_regex temperature top_p top_k
@@ -324,6 +326,11 @@ def _openai(
     return Stream(events)
 
 
+def _messages(model: PretendModel, payload: Json) -> Json | Stream:
+    whole = anthropic.message(model, payload)
+    return Stream(anthropic.events(whole)) if payload.get("stream") else whole
+
+
 @dataclass
 class _Route:
     respond: Callable[[PretendModel, Json], Body]
@@ -343,6 +350,7 @@ _ROUTES: dict[tuple[str, str], _Route] = {
     ),
     ("GET", "/health"): _Route(lambda *_: {"status": "ok"}),
     ("GET", "/v1/models"): _Route(_models),
+    ("POST", "/v1/messages"): _Route(_messages),
     ("POST", "/v1/chat/completions"): _Route(_chat),
     ("POST", "/v1/completions"): _Route(_completions),
 }

@@ -12,6 +12,7 @@ BACKENDS: Mapping[str, str] = {
     "local": "sglrun.backends.local",
     "sglang": "sglrun.backends.sglang",
     "openai": "sglrun.backends.openai",
+    "anthropic": "sglrun.backends.anthropic",
     "mock": "sglrun.backends.mock",
 }
 

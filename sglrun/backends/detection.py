@@ -1,7 +1,7 @@
 """The detection of a server: what answers at an address, and with which models."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -23,20 +23,28 @@ _UNAUTHORIZED = 401
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
-    """A server that speaks OpenAI's shape.
+class Models:
+    """The models that a server lists, and where.
 
     Attributes:
-        prefix: what stands between its address and ``/chat/completions``.
-        dialect: how it wants to be asked.
-        models: the models that it lists.
+        prefix: what stands between its address and ``/models``.
+        names: the models that it lists.
+        owners: who owns them, as it says.
         refusal: why it lists none, where it refused to.
     """
 
     prefix: str
-    dialect: Dialect
-    models: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
     refusal: BackendError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A server that speaks OpenAI's shape: what it lists, and how to ask it."""
+
+    models: Models
+    dialect: Dialect
 
 
 def split_prefix(url: str) -> tuple[str, tuple[str, ...]]:
@@ -54,17 +62,12 @@ def detect(http: HttpClient, prefixes: Sequence[str]) -> Server:
     Raises:
         BackendError: nothing answers, not in time, or the key is refused.
     """
-    prefix, listed, refusal = _listed(http, prefixes)
-    owners = [str(model.get("owned_by")) for model in listed]
-    return Server(
-        prefix=prefix,
-        dialect=DIALECTS[_dialect_name(http, owners)],
-        models=tuple(str(model.get("id")) for model in listed),
-        refusal=refusal,
-    )
+    models = list_models(http, prefixes)
+    name = _dialect_name(http, models.owners)
+    return Server(models=models, dialect=DIALECTS[name])
 
 
-def the_model(server: Server, asked: str | None, url: str) -> str:
+def the_model(models: Models, asked: str | None, url: str) -> str:
     """Return the model that answers: the one that is asked for, or the only one.
 
     Raises:
@@ -73,27 +76,29 @@ def the_model(server: Server, asked: str | None, url: str) -> str:
     """
     if asked:
         return asked
-    if len(server.models) == 1:
-        return server.models[0]
-    if server.refusal is not None and server.refusal.retryable:
-        raise server.refusal
-    if not server.models:
-        reason = f" ({server.refusal})" if server.refusal else ""
+    if len(models.names) == 1:
+        return models.names[0]
+    refusal = models.refusal
+    if refusal is not None and refusal.retryable:
+        raise refusal
+    if not models.names:
+        reason = f" ({refusal})" if refusal else ""
         raise ConfigError(f"{url} lists no models{reason}; name one with --model")
-    names = ", ".join(server.models[:_SHOWN_MODELS])
-    more = ", ..." if len(server.models) > _SHOWN_MODELS else ""
+    names = ", ".join(models.names[:_SHOWN_MODELS])
+    more = ", ..." if len(models.names) > _SHOWN_MODELS else ""
     raise ConfigError(f"{url} has several models; name one with --model: {names}{more}")
 
 
-def _listed(
-    http: HttpClient, prefixes: Sequence[str]
-) -> tuple[str, Sequence[Mapping[str, object]], BackendError | None]:
+def list_models(http: HttpClient, prefixes: Sequence[str]) -> Models:
+    """Return the models at the first of *prefixes* that lists any; waits.
+
+    Raises:
+        BackendError: nothing answers, not in time, or the key is refused.
+    """
     refusal: BackendError | None = None
     for prefix in prefixes:
         try:
-            reply = http.get_json(f"{prefix}/models", timeout_s=_ASK_S)
-            data = an_optional_object(reply).get("data", reply)
-            return prefix, objects(data, "the list of models"), None
+            return _listed(http, prefix)
         except (BackendUnreachableError, BackendTimeoutError):
             raise
         except AuthenticationError as exc:
@@ -103,7 +108,17 @@ def _listed(
             refusal = exc
         except BackendError as exc:
             refusal = refusal or exc
-    return prefixes[0], (), refusal
+    return Models(prefix=prefixes[0], refusal=refusal)
+
+
+def _listed(http: HttpClient, prefix: str) -> Models:
+    reply = http.get_json(f"{prefix}/models", timeout_s=_ASK_S)
+    listed = objects(an_optional_object(reply).get("data", reply), "the list of models")
+    return Models(
+        prefix=prefix,
+        names=tuple(str(model.get("id")) for model in listed),
+        owners=tuple(str(model.get("owned_by")) for model in listed),
+    )
 
 
 def _dialect_name(http: HttpClient, owners: Sequence[str]) -> str:

@@ -138,7 +138,7 @@ class OpenAIBackend(Backend):
         return {
             "url": self._http.base_url + self._prefix,
             "kind": server.dialect.name,
-            "models": list(server.models),
+            "models": list(server.models.names),
         }
 
     def close(self) -> None:
@@ -197,7 +197,7 @@ def create(options: BackendOptions) -> OpenAIBackend:
     )
     try:
         server = detect(http, prefixes)
-        model = the_model(server, options.model, url)
+        model = the_model(server.models, options.model, url)
     except BaseException:
         http.close()
         raise
@@ -205,6 +205,6 @@ def create(options: BackendOptions) -> OpenAIBackend:
         http,
         model=model,
         dialect=server.dialect,
-        prefix=server.prefix,
+        prefix=server.models.prefix,
         chat_template=template,
     )

@@ -1,12 +1,17 @@
 """A choice among options in OpenAI's shape: by scores, or by enforcing one of them."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sglrun.backends.alignment import own_start
 from sglrun.backends.base import Request, SelectRequest
 from sglrun.backends.dialects import Dialect
+from sglrun.backends.enum_choice import (
+    check_chosen,
+    enum_limit,
+    enum_schema,
+    parse_enum,
+)
 from sglrun.backends.gbnf import texts_grammar
 from sglrun.backends.openai_payload import (
     Payload,
@@ -26,8 +31,6 @@ from sglrun.errors import ResponseError
 from sglrun.lang.choices import ChoiceScore, TokenLogprob
 from sglrun.lang.constraints import choices_regex
 from sglrun.lang.sampling import DEFAULTS
-
-_ENUM = "choice"
 
 
 def is_scored(dialect: Dialect, request: SelectRequest) -> bool:
@@ -126,9 +129,8 @@ def constrained(dialect: Dialect, model: str, request: SelectRequest) -> Payload
     Raises:
         UnsupportedFeatureError: the dialect has no way to enforce it.
     """
-    longest = max(len(choice.encode("utf-8", "replace")) for choice in request.choices)
-    # A token has at least a byte; the rest is for the end, and for JSON's markup.
-    sampling = replace(DEFAULTS, temperature=0.0, max_new_tokens=longest + 32)
+    limit = enum_limit(request.choices)
+    sampling = replace(DEFAULTS, temperature=0.0, max_new_tokens=limit)
     written = payload(dialect, model, Request(prompt=request.prompt, sampling=sampling))
     match dialect.choice:
         case "list":
@@ -140,7 +142,11 @@ def constrained(dialect: Dialect, model: str, request: SelectRequest) -> Payload
         case "json":
             if not request.prompt.is_chat:
                 refuse(dialect, "select in a prompt without roles")
-            put(written, ("response_format",), response_format(_enum(request.choices)))
+            put(
+                written,
+                ("response_format",),
+                response_format(enum_schema(request.choices)),
+            )
     return written
 
 
@@ -150,28 +156,5 @@ def parse_chosen(dialect: Dialect, text: str, choices: Sequence[str]) -> str:
     Raises:
         ResponseError: it wrote something else.
     """
-    chosen = _from_json(text) if dialect.choice == "json" else text
-    if chosen in choices:
-        return chosen
-    error = ResponseError(
-        f"the server was to write one of {list(choices)!r} and wrote {text[:200]!r}; "
-        "it ignores the constraint"
-    )
-    error.retryable = False
-    raise error
-
-
-def _enum(choices: Sequence[str]) -> object:
-    return {
-        "type": "object",
-        "properties": {_ENUM: {"type": "string", "enum": list(choices)}},
-        "required": [_ENUM],
-        "additionalProperties": False,
-    }
-
-
-def _from_json(text: str) -> str:
-    try:
-        return str(an_optional_object(json.loads(text)).get(_ENUM))
-    except ValueError:
-        return ""
+    chosen = parse_enum(text) if dialect.choice == "json" else text
+    return check_chosen(chosen, text, choices)

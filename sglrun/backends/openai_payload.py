@@ -7,6 +7,7 @@ from typing import NoReturn
 from sglrun.backends.base import Request
 from sglrun.backends.dialects import Dialect, Path
 from sglrun.backends.gbnf import regex_grammar
+from sglrun.backends.refusal import outside_turns
 from sglrun.errors import UnsupportedFeatureError
 from sglrun.lang.prompt import Message, Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
@@ -119,12 +120,8 @@ def refuse(dialect: Dialect, feature: str) -> NoReturn:
 
 
 def _chat(dialect: Dialect, prompt: Prompt) -> Payload:
-    if prompt.loose_text.strip():
-        text = prompt.loose_text.strip()[:_SHOWN]
-        refuse(dialect, f"text outside user() and assistant(): {text!r}")
-    if prompt.role != "assistant":
-        where = f"inside {prompt.role}()" if prompt.role else "outside assistant()"
-        refuse(dialect, f"a generation {where} in a chat")
+    for feature in outside_turns(prompt):
+        refuse(dialect, feature)
     messages = [message.as_openai() for message in prompt.messages]
     opened = prompt.open_message
     if opened is None or not opened.parts:

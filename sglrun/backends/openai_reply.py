@@ -1,9 +1,10 @@
 """Replies in OpenAI's shape: to samples and usage, whole or from a stream."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sglrun.backends.base import Completion, OnText, Request, Sample, Usage
+from sglrun.backends.pieces import after_prefix
 from sglrun.backends.reply import (
     a_count,
     a_list,
@@ -187,7 +188,7 @@ def assemble(
     """
     streamed = [_Streamed() for _ in range(request.sampling.n)]
     usage: object = None
-    tell = _after_prefix(repeated, on_text)
+    tell = after_prefix(repeated, on_text)
     for event in events:
         if event.get("error"):
             raise error_of_event(event, "the stream")
@@ -220,23 +221,3 @@ def _add(streamed: _Streamed, choice: Object) -> str:
             if key in choice:
                 streamed.rest[key] = choice[key]
     return piece
-
-
-def _after_prefix(prefix: str, on_text: OnText) -> Callable[[str], None]:
-    """Return a receiver that drops *prefix*, if the text begins with it."""
-    held = ""
-    done = not prefix
-
-    def tell(piece: str) -> None:
-        nonlocal held, done
-        if done:
-            on_text(piece)
-            return
-        held += piece
-        if held != prefix and prefix.startswith(held):
-            return
-        done = True
-        if rest := held.removeprefix(prefix):
-            on_text(rest)
-
-    return tell

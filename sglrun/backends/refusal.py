@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 from sglrun.backends.base import Capabilities, Request, SelectRequest
 from sglrun.errors import UnsupportedFeatureError
+from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS
+
+_SHOWN = 60
 
 
 def refuse_unsupported(who: str, capabilities: Capabilities, request: Request) -> None:
@@ -33,6 +36,15 @@ def refuse_choice(who: str, capabilities: Capabilities, request: SelectRequest) 
             f"{who} cannot do select {kind}among {list(request.choices)!r}; use "
             "another backend"
         )
+
+
+def outside_turns(prompt: Prompt) -> Iterator[str]:
+    """Yield what of *prompt* an API of chats has no place for."""
+    if text := prompt.loose_text.strip():
+        yield f"text outside user() and assistant(): {text[:_SHOWN]!r}"
+    if prompt.role != "assistant":
+        where = f"inside {prompt.role}()" if prompt.role else "outside assistant()"
+        yield f"a generation {where} in a chat"
 
 
 def _unsupported(capabilities: Capabilities, request: Request) -> Iterator[str]:

@@ -11,6 +11,7 @@ from sglrun.backends.base import (
     StreamedText,
     Usage,
 )
+from sglrun.backends.pieces import doubtful
 from sglrun.backends.reply import (
     a_count,
     a_list,
@@ -176,7 +177,7 @@ class _Streamed:
         self.text = given
         self.last = event
         self.logprobs.take(self._meta_info())
-        sure = len(given) - (0 if _ended(event) else self._doubtful())
+        sure = len(given) - (0 if _ended(event) else doubtful(given, self.stops))
         piece = given[self.told : sure]
         self.told = max(self.told, sure)
         return piece
@@ -212,13 +213,6 @@ class _Streamed:
         was_cut = _ended(event) and self.text.startswith(given)
         goes_on = given.startswith(self.text) or (bool(given) and was_cut)
         return self.is_incremental or not goes_on
-
-    def _doubtful(self) -> int:
-        longest = max(map(len, self.stops), default=1)
-        for size in range(min(longest - 1, len(self.text)), 0, -1):
-            if any(stop.startswith(self.text[-size:]) for stop in self.stops):
-                return size
-        return 0
 
 
 def _ended(event: Object) -> bool:

@@ -34,7 +34,15 @@ ODD_VALUES: Mapping[str, Any] = {
     "logprob_start_len": 3,
     "n": 2,
     "seed": 1,
+    "frequency_penalty": 0.5,
+    "presence_penalty": 0.5,
+    "return_logprob": True,
+    "top_logprobs_num": 2,
+    "return_text_in_logprobs": True,
 }
+
+# These say more about another that is asked for.
+_WITH_LOGPROBS = {"logprob_start_len", "top_logprobs_num", "return_text_in_logprobs"}
 
 
 def mock(_: ExitStack) -> Backend:
@@ -62,6 +70,7 @@ MAKERS: Mapping[str, Callable[[ExitStack], Backend]] = {
     "openai-sglang": over_http("openai", "sglang"),
     "openai-llama": over_http("openai", "llama-server"),
     "openai-generic": over_http("openai", "openai"),
+    "anthropic": over_http("anthropic", "anthropic"),
 }
 
 
@@ -75,8 +84,13 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
         made.close()
 
 
+def takes_plain(backend: Backend) -> bool:
+    return backend.capabilities.completion
+
+
 def only_chat_chooses(backend: Backend) -> bool:
-    return isinstance(backend, OpenAIBackend) and backend.dialect.choice == "json"
+    by_json = isinstance(backend, OpenAIBackend) and backend.dialect.choice == "json"
+    return by_json or not takes_plain(backend)
 
 
 def plain(backend: Backend, text: str = "Q: hi\nA:") -> Prompt:
@@ -89,6 +103,15 @@ def chat(backend: Backend, answer: str = "") -> Prompt:
     return asked.with_role_begin("assistant").with_text(answer)
 
 
+def suited(backend: Backend, text: str = "Q: hi\nA:") -> Prompt:
+    """Return *text* without roles, or as a user's turn where roles are a must."""
+    if backend.capabilities.completion:
+        return plain(backend, text)
+    asked = Prompt(template=backend.chat_template).with_role_begin("user")
+    asked = asked.with_text(text).with_role_end("user")
+    return asked.with_role_begin("assistant")
+
+
 def request(prompt: Prompt, **sampling: Any) -> Request:
     return Request(prompt=prompt, sampling=SamplingParams.of(**sampling).over(DEFAULTS))
 
@@ -98,6 +121,10 @@ def test_a_prompt_is_completed(
     backend: Backend, prompt_of: Callable[[Backend], Prompt]
 ) -> None:
     """A prompt, with roles or without, gets a text, a reason and counts."""
+    if prompt_of is plain and not takes_plain(backend):
+        with pytest.raises(UnsupportedFeatureError, match="without roles"):
+            backend.generate(request(prompt_of(backend)))
+        return
     completion = backend.generate(request(prompt_of(backend)))
     (sample,) = completion.samples
 
@@ -110,14 +137,14 @@ def test_a_prompt_is_completed(
 
 def test_any_character_may_stand_in_a_prompt(backend: Backend) -> None:
     """Emoji, nulls and halves of characters are the model's to read."""
-    prompt = plain(backend, "\U0001f600 \x00 \ud83d \u2028")
+    prompt = suited(backend, "\U0001f600 \x00 \ud83d \u2028")
 
     assert backend.generate(request(prompt)).samples[0].text
 
 
 def test_no_tokens_is_no_text(backend: Backend) -> None:
     """A limit of 0 reads the prompt and gives an empty text."""
-    completion = backend.generate(request(plain(backend), max_new_tokens=0))
+    completion = backend.generate(request(suited(backend), max_new_tokens=0))
 
     assert [s.text for s in completion.samples] == [""]
     assert completion.samples[0].finish_reason == "length"
@@ -125,23 +152,23 @@ def test_no_tokens_is_no_text(backend: Backend) -> None:
 
 def test_a_stop_string_is_cut(backend: Backend) -> None:
     """The text ends before the stop string, and the reason is ``stop``."""
-    whole = backend.generate(request(plain(backend))).samples[0].text
+    whole = backend.generate(request(suited(backend))).samples[0].text
     stop = whole[-2:]
-    cut = backend.generate(request(plain(backend), stop=stop)).samples[0]
+    cut = backend.generate(request(suited(backend), stop=stop)).samples[0]
 
     assert cut.text == whole[:-2]
     assert cut.finish_reason == "stop"
 
 
 def test_samples_are_as_many_as_asked(backend: Backend) -> None:
-    """``n`` gives as many samples; the prompt is counted once."""
+    """``n`` gives as many samples; the prompt is counted as often as it is read."""
     if "n" in backend.capabilities.unsupported_sampling:
         pytest.skip("n is refused")
-    one = backend.generate(request(plain(backend))).usage
-    three = backend.generate(request(plain(backend), n=3))
+    one = backend.generate(request(suited(backend))).usage
+    three = backend.generate(request(suited(backend), n=3))
 
     assert len(three.samples) == 3
-    assert three.usage.prompt_tokens == one.prompt_tokens
+    assert three.usage.prompt_tokens == one.prompt_tokens * three.usage.requests
 
 
 @pytest.mark.parametrize("prompt_of", [plain, chat])
@@ -149,6 +176,8 @@ def test_pieces_joined_are_the_text(
     backend: Backend, prompt_of: Callable[[Backend], Prompt]
 ) -> None:
     """A streamed generation is the same as one that is not, and counts the same."""
+    if prompt_of is plain and not takes_plain(backend):
+        pytest.skip("prompts without roles are refused")
     asked = request(prompt_of(backend))
     pieces: list[str] = []
     streamed = backend.generate(asked, pieces.append)
@@ -222,7 +251,7 @@ def test_an_option_is_taken(
 def test_unconditional_scores_match_the_tokens(backend: Backend) -> None:
     """The same tokens are scored without the prompt; or that is refused."""
     asked = SelectRequest(
-        prompt=plain(backend), choices=(" yes", " no way"), unconditional=True
+        prompt=suited(backend), choices=(" yes", " no way"), unconditional=True
     )
     if not backend.capabilities.choice_scores:
         with pytest.raises(UnsupportedFeatureError, match="log-probabilities"):
@@ -237,13 +266,15 @@ def test_unconditional_scores_match_the_tokens(backend: Backend) -> None:
 
 def test_a_cached_prefix_is_not_read_again(backend: Backend) -> None:
     """After ``cache_prefix``, prompts that begin with it report cached tokens."""
+    if not takes_plain(backend):
+        pytest.skip("only prompts with roles are cached")
     prefix = plain(backend, "one two three four ")
     if not backend.capabilities.prefix_cache:
         with pytest.raises(UnsupportedFeatureError, match="cache"):
             backend.cache_prefix(prefix)
         return
     spent = backend.cache_prefix(prefix)
-    usage = backend.generate(request(plain(backend, "one two three four five"))).usage
+    usage = backend.generate(request(suited(backend, "one two three four five"))).usage
 
     assert spent.prompt_tokens > 0
     assert usage.cached_tokens > 0
@@ -261,9 +292,9 @@ def test_a_prefix_may_end_inside_a_turn(backend: Backend) -> None:
 
 def test_what_cannot_be_carried_is_refused_by_name(backend: Backend) -> None:
     """A sampling field that the backend lists as unsupported is never dropped."""
-    for name in sorted(backend.capabilities.unsupported_sampling):
+    for name in sorted(backend.capabilities.unsupported_sampling & ODD_VALUES.keys()):
         with pytest.raises(UnsupportedFeatureError, match=name):
-            backend.generate(request(plain(backend), **{name: ODD_VALUES[name]}))
+            backend.generate(request(suited(backend), **{name: ODD_VALUES[name]}))
 
 
 def test_what_can_be_carried_is_not_refused(backend: Backend) -> None:
@@ -271,13 +302,15 @@ def test_what_can_be_carried_is_not_refused(backend: Backend) -> None:
     if not backend.capabilities.completion:
         pytest.skip("prompts without roles are refused")
     taken = ODD_VALUES.keys() - backend.capabilities.unsupported_sampling
-    for name in sorted(taken - {"logprob_start_len"}):
-        backend.generate(request(plain(backend), **{name: ODD_VALUES[name]}))
+    for name in sorted(taken - _WITH_LOGPROBS):
+        backend.generate(request(suited(backend), **{name: ODD_VALUES[name]}))
 
 
 def test_log_probabilities_are_reported(backend: Backend) -> None:
     """``return_logprob`` gives a triple for each generated token."""
-    for prompt in (chat(backend), plain(backend)):
+    if "return_logprob" in backend.capabilities.unsupported_sampling:
+        pytest.skip("log-probabilities are refused")
+    for prompt in (chat(backend), suited(backend)):
         asked = request(prompt, return_logprob=True)
         sample = backend.generate(asked).samples[0]
         triples = sample.meta_info["output_token_logprobs"]
@@ -293,7 +326,7 @@ def test_tokens_are_counted(backend: Backend) -> None:
 
 def test_many_threads_ask_at_once(backend: Backend) -> None:
     """Answers of requests at the same time are not mixed up."""
-    asked = [request(plain(backend, f"Q: number {i}\nA:")) for i in range(24)]
+    asked = [request(suited(backend, f"Q: number {i}\nA:")) for i in range(24)]
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(backend.generate, asked))
 
@@ -316,7 +349,7 @@ def test_a_refused_prompt_is_the_requests_fault(backend: Backend) -> None:
         pytest.skip("the mock refuses nothing")
 
     with pytest.raises(BadRequestError, match="the prompt contains boom") as caught:
-        backend.generate(request(plain(backend, "boom")))
+        backend.generate(request(suited(backend, "boom")))
 
     assert not caught.value.retryable
     assert not caught.value.fatal

@@ -1,0 +1,227 @@
+"""The backend for Anthropic's Messages API, and servers that speak it too."""
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import fields, replace
+from typing import Self
+from urllib.parse import urlsplit
+
+from sglrun.backends import anthropic_payload as wire
+from sglrun.backends.anthropic_reply import (
+    assemble,
+    is_whole,
+    parse_sample,
+    parse_usage,
+)
+from sglrun.backends.base import (
+    Backend,
+    BackendOptions,
+    Capabilities,
+    Completion,
+    OnText,
+    Request,
+    Sample,
+    Selection,
+    SelectRequest,
+    Usage,
+    named_template,
+)
+from sglrun.backends.detection import list_models, split_prefix, the_model
+from sglrun.backends.enum_choice import (
+    check_chosen,
+    enum_limit,
+    enum_schema,
+    parse_enum,
+)
+from sglrun.backends.http import HttpClient, Timeouts
+from sglrun.backends.pieces import after_prefix, until_stop
+from sglrun.backends.refusal import refuse_choice, refuse_unsupported
+from sglrun.backends.reply import check_constraint
+from sglrun.errors import ConfigError
+from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate
+from sglrun.lang.prompt import Prompt
+from sglrun.lang.sampling import DEFAULTS, SamplingParams
+
+ANTHROPIC_URL = "https://api.anthropic.com"
+_VERSION = "2023-06-01"
+_CARRIED = frozenset(
+    {
+        "max_new_tokens",
+        "n",
+        "stop",
+        "temperature",
+        "top_p",
+        "top_k",
+        "regex",
+        "json_schema",
+        "ebnf",
+        "extra",
+    }
+)
+_CAPABILITIES = Capabilities(
+    completion=False,
+    regex=False,
+    choice_scores=False,
+    images=True,
+    prefix_cache=True,
+    unsupported_sampling=frozenset(f.name for f in fields(SamplingParams)) - _CARRIED,
+)
+_WHO = "Anthropic's Messages API"
+
+
+class AnthropicBackend(Backend):
+    """A model behind ``/v1/messages``.
+
+    Samples are asked for one by one. Text in the assistant turn before a generation
+    is sent as the beginning of the answer; newer models refuse that by name.
+    """
+
+    kind = "anthropic"
+    capabilities = _CAPABILITIES
+
+    def __init__(
+        self,
+        http: HttpClient,
+        *,
+        model: str,
+        prefix: str = "/v1",
+        chat_template: ChatTemplate = DEFAULT_TEMPLATE,
+    ) -> None:
+        """Take what ``create`` found out; *http* is closed with the backend.
+
+        Args:
+            http: the server's own address.
+            model: the model that answers.
+            prefix: what stands between the address and ``/messages``.
+            chat_template: how roles are written in a program's text.
+        """
+        self.model = model
+        self.chat_template = chat_template
+        self._http = http
+        self._path = f"{prefix}/messages"
+        # Replaced whole by any thread; one that is lost is only read again.
+        self._cached: tuple[wire.Turns, ...] = ()
+
+    def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Return the completion of *request*; waits for one sample after another."""
+        refuse_unsupported(_WHO, self.capabilities, request)
+        asked = wire.payload(self.model, request, self._cached)
+        replies = [self._reply(asked, request, on_text)]
+        replies += [self._reply(asked, request) for _ in range(1, request.sampling.n)]
+        samples = tuple(_sample(reply, request) for reply in replies)
+        check_constraint(request.sampling, [s.text for s in samples if is_whole(s)])
+        usage = sum(map(parse_usage, replies), Usage())
+        return Completion(samples=samples, usage=usage)
+
+    def select(self, request: SelectRequest) -> Selection:
+        """Return the option that the model wrote under a schema of them."""
+        refuse_choice(_WHO, self.capabilities, request)
+        sampling = replace(
+            DEFAULTS,
+            json_schema=json.dumps(enum_schema(request.choices)),
+            max_new_tokens=enum_limit(request.choices),
+        )
+        completion = self.generate(Request(prompt=request.prompt, sampling=sampling))
+        text = completion.samples[0].text
+        chosen = check_chosen(parse_enum(text), text, request.choices)
+        return Selection(chosen=chosen, usage=completion.usage)
+
+    def cache_prefix(self, prompt: Prompt) -> Usage:
+        """Have the API read *prompt* and keep it; one token is generated and dropped.
+
+        The API keeps nothing that is shorter than the model's least length, which is
+        1024 tokens or more, and says so only by counts of 0.
+        """
+        prefix = wire.said(prompt)
+        if not prefix:
+            return Usage()
+        asked = wire.caching_payload(self.model, prefix)
+        usage = parse_usage(self._http.post_json(self._path, asked))
+        self._cached = (*self._cached, prefix)
+        return usage
+
+    def get_server_info(self) -> Mapping[str, object]:
+        """Return the address and what is spoken there."""
+        return {"url": self._http.base_url + self._path, "kind": "anthropic"}
+
+    def close(self) -> None:
+        """Close the connections; safe to call twice."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        """Return the backend itself."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close."""
+        self.close()
+
+    def _reply(
+        self, asked: wire.Payload, request: Request, on_text: OnText | None = None
+    ) -> object:
+        if on_text is None or request.sampling.max_new_tokens == 0:
+            return self._http.post_json(self._path, asked)
+        stops = wire.stops_of(request.sampling).here
+        tell = until_stop(stops, on_text)
+        tell_new = after_prefix(wire.dropped_space(request.prompt), tell)
+        with closing(self._http.stream_sse(self._path, {**asked, "stream": True})) as s:
+            reply = assemble(s, tell_new)
+        tell("")
+        return reply
+
+
+def create(options: BackendOptions) -> AnthropicBackend:
+    """Return the backend at ``options.url``, or Anthropic's own; asks for its models.
+
+    Raises:
+        ConfigError: no key for Anthropic, an unknown template, or a model must be
+            named.
+        BackendError: nothing answers, or the key is refused.
+    """
+    url = options.url or ANTHROPIC_URL
+    if options.url is None and options.api_key is None:
+        raise ConfigError(
+            "Anthropic wants a key: set ANTHROPIC_API_KEY (or name another variable "
+            "with --api-key-env), or name another server with --url"
+        )
+    template = DEFAULT_TEMPLATE
+    if options.chat_template is not None:
+        template = named_template(options.chat_template)
+    address, prefixes = split_prefix(url)
+    http = _client(address, options)
+    try:
+        found = list_models(http, prefixes)
+        model = the_model(found, options.model, url)
+    except BaseException:
+        http.close()
+        raise
+    return AnthropicBackend(
+        http, model=model, prefix=found.prefix, chat_template=template
+    )
+
+
+def _client(address: str, options: BackendOptions) -> HttpClient:
+    is_own = urlsplit(address).hostname == urlsplit(ANTHROPIC_URL).hostname
+    key = options.api_key
+    own = {"anthropic-version": _VERSION}
+    if key is not None:
+        own["x-api-key"] = key.value.strip()
+    return HttpClient(
+        address,
+        # Other servers that speak this API want their key as they always do.
+        api_key=None if is_own else key,
+        headers={**own, **options.headers},
+        timeouts=Timeouts(total_s=options.timeout_s),
+    )
+
+
+def _sample(reply: object, request: Request) -> Sample:
+    sample = parse_sample(
+        reply,
+        dropped=wire.dropped_space(request.prompt),
+        stops=wire.stops_of(request.sampling).here,
+    )
+    if request.sampling.max_new_tokens:
+        return sample
+    return replace(sample, text="", finish_reason="length")
