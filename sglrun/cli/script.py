@@ -19,7 +19,7 @@ from sglrun.config import resolve_config
 from sglrun.errors import ProgramLoadError, SglrunError
 from sglrun.interpreter.failure import raising_place
 from sglrun.interpreter.global_config import global_config
-from sglrun.interpreter.sglang_modules import serve_sglang
+from sglrun.interpreter.sglang_finder import serve_sglang
 
 
 @with_settings("Backend", "Display", without=frozenset({"progress"}))

@@ -13,7 +13,7 @@ from sglrun.interpreter.definitions import collecting
 from sglrun.interpreter.failure import raising_place
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.reference import resolve
-from sglrun.interpreter.sglang_modules import serve_sglang
+from sglrun.interpreter.sglang_finder import serve_sglang
 
 
 def load_program(spec: str) -> Program:

@@ -1,16 +1,16 @@
 """A runtime: a server process of an installed SGLang, started when first used."""
 
 import contextlib
+import re
 import socket
 import subprocess
 import sys
 import threading
 import time
-import urllib.request
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from importlib import metadata
+from importlib.machinery import PathFinder
 
 from sglrun.backends import create_backend
 from sglrun.backends.base import Backend, BackendOptions, Secret
@@ -62,7 +62,8 @@ class Runtime(NamedBackend):
         return f"http://127.0.0.1:{self.port}"
 
     def _start(self) -> Backend:
-        if not _is_installed("sglang"):
+        # Asked of the path itself: what is imported as sglang is served by sglrun.
+        if PathFinder.find_spec("sglang") is None:
             raise UnsupportedFeatureError(
                 f"{self._called} starts an SGLang server, and SGLang is not installed; "
                 "name a backend that runs (--url URL, or --backend local for the "
@@ -75,7 +76,7 @@ class Runtime(NamedBackend):
             *server_flags({**self._server_args, "port": self.port}),
         ]
         self._server = start_server(
-            command, f"{self.url}/health", timeout_s=self._launch_timeout_s
+            command, self.port, timeout_s=self._launch_timeout_s
         )
         weakref.finalize(self, stop_server, self._server)
         key = self._server_args.get("api_key")
@@ -123,9 +124,9 @@ def free_port(first: int) -> int:
 
 
 def start_server(
-    command: Sequence[str], health_url: str, *, timeout_s: float
+    command: Sequence[str], port: int, *, timeout_s: float
 ) -> "subprocess.Popen[bytes]":
-    """Start *command*; return its process once *health_url* answers.
+    """Start *command*; return its process once ``/health`` on *port* is well.
 
     Raises:
         BackendUnavailableError: it ended, or was not ready in time; it is stopped.
@@ -139,7 +140,7 @@ def start_server(
                 f"{' '.join(command)} ended with code {server.returncode} before it "
                 "was ready; what it said is above"
             )
-        if _is_healthy(health_url):
+        if _is_healthy(port):
             return server
         pause.wait(_POLL_S)
     stop_server(server)
@@ -160,17 +161,12 @@ def stop_server(server: "subprocess.Popen[bytes]") -> None:
             server.wait()
 
 
-def _is_healthy(url: str) -> bool:
+def _is_healthy(port: int) -> bool:
+    """Ask by hand: an HTTP library takes longer to load than this to read."""
     try:
-        with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - our own loopback
-            return True
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(b"GET /health HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
+            head = connection.recv(64)
     except OSError:
         return False
-
-
-def _is_installed(distribution: str) -> bool:
-    try:
-        metadata.distribution(distribution)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
+    return bool(re.match(rb"HTTP/1\.[01] 200\b", head))

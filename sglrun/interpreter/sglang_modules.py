@@ -1,15 +1,7 @@
-"""The modules of SGLang that programs import, served by sglrun.
+"""The modules of SGLang that programs import: what each of them holds."""
 
-They are found before an installed SGLang, so that a program means the same with and
-without it. What sglrun does not serve is an ``ImportError`` that says so.
-"""
-
-import importlib
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import metadata
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import sglrun
@@ -26,29 +18,8 @@ from sglrun.interpreter.function import Function
 from sglrun.lang import chat_template, choices, constraints, ir
 from sglrun.lang.sampling import SamplingParams
 
-ROOT = "sglang"
-
 LEVEL = "0.5.23"
 """The version of SGLang whose language is served."""
-
-
-def serve_sglang() -> None:
-    """Serve ``import sglang`` from here on, also to code that imports it later.
-
-    Safe to call twice. An SGLang that the process has imported already stays.
-    """
-    if _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)
-
-
-def withdraw_sglang() -> None:
-    """Serve ``import sglang`` no longer; what was imported stays with its importer."""
-    if _finder in sys.meta_path:
-        sys.meta_path.remove(_finder)
-    for name in tuple(sys.modules):
-        loader = getattr(sys.modules[name], "__loader__", None)
-        if isinstance(loader, _Loader):
-            del sys.modules[name]
 
 
 def _of(module: ModuleType, *names: str) -> dict[str, object]:
@@ -142,76 +113,11 @@ def served_modules() -> Tree:
     }
 
 
-class _Loader(Loader):
-    """Fills a served module."""
-
-    def __init__(self, held: Mapping[str, object], children: Sequence[str]) -> None:
-        self._held = held
-        self._children = children
-
-    def create_module(self, spec: ModuleSpec) -> None:
-        """Leave the making to Python."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Fill *module*; what is in it is over the modules below it.
-
-        ``sglang.global_config`` is an object and a module: once every module below is
-        there, importing one no longer hides the object.
-        """
-        name = module.__name__
-        for child in self._children:
-            importlib.import_module(f"{name}.{child}")
-        module.__dict__.update(self._held)
-        module.__doc__ = f"{name!r} of SGLang, served by sglrun."
-        if "__version__" not in self._held:
-            module.__dict__["__all__"] = sorted(self._held)
-
-        def absent(attribute: str) -> object:
-            raise AttributeError(_not_served(f"{name}.{attribute}"))
-
-        module.__dict__["__getattr__"] = absent
-
-
-class _Finder(MetaPathFinder):
-    """Finds the served modules, and refuses the others by name."""
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None = None,
-        target: ModuleType | None = None,
-    ) -> ModuleSpec | None:
-        """Return how *fullname* is served; ``None`` if it is no part of SGLang.
-
-        Raises:
-            ImportError: it is, and sglrun does not serve it.
-        """
-        del path, target
-        root, _, name = fullname.partition(".")
-        if root != ROOT:
-            return None
-        served = served_modules()
-        if name not in served:
-            # A ModuleNotFoundError would be swallowed by "from ... import ...".
-            raise ImportError(_not_served(fullname), name=fullname)
-        loader = _Loader(served[name], tuple(_below(name, served)))
-        # Every one is a package, so that "from ... import name" asks here too.
-        return ModuleSpec(fullname, loader, origin="sglrun", is_package=True)
-
-
-_finder = _Finder()
-
-
-def _below(name: str, served: Mapping[str, object]) -> Sequence[str]:
-    start = f"{name}." if name else ""
-    rest = [other[len(start) :] for other in served if other.startswith(start)]
-    return [child for child in rest if child and "." not in child]
-
-
-def _not_served(name: str) -> str:
+def not_served(name: str) -> str:
+    """Return what an author is told who imports *name*."""
     text = f"sglrun serves the frontend language of SGLang; {name!r} is not part of it"
     try:
-        version = metadata.version(ROOT)
+        version = metadata.version("sglang")
     except metadata.PackageNotFoundError:
         return text
     return f"{text} (SGLang {version} is installed: run this with python itself)"

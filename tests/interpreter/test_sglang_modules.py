@@ -9,13 +9,10 @@ import pytest
 
 import sglrun
 from sglrun.errors import UnsupportedFeatureError
-from sglrun.interpreter import sglang_modules
+from sglrun.interpreter import sglang_finder
 from sglrun.interpreter.global_config import global_config
-from sglrun.interpreter.sglang_modules import (
-    serve_sglang,
-    served_modules,
-    withdraw_sglang,
-)
+from sglrun.interpreter.sglang_finder import serve_sglang, withdraw_sglang
+from sglrun.interpreter.sglang_modules import served_modules
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +120,7 @@ def test_serving_comes_before_an_installed_sglang() -> None:
     serve_sglang()
     finder = sys.meta_path[0]
 
-    assert type(finder).__module__ == sglang_modules.__name__
+    assert type(finder).__module__ == sglang_finder.__name__
     assert sys.meta_path.count(finder) == 1
     imported("import sglang.lang.ir")
     withdraw_sglang()
