@@ -12,17 +12,17 @@ do, so that there is nothing to close and nothing to lose.
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from collections.abc import Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
 from sglrun.backends.base import Backend
-from sglrun.errors import ProgramError, ScopeError
+from sglrun.errors import ScopeError
 from sglrun.interpreter.evaluator import Evaluator, Name
 from sglrun.interpreter.failure import Failure
 from sglrun.interpreter.observer import Observer
+from sglrun.interpreter.task import Task
 from sglrun.interpreter.text_stream import TextStreams
 from sglrun.lang import ir
 from sglrun.lang.prompt import Prompt
@@ -55,24 +55,6 @@ class Settings:
         return TextStreams() if self.stream else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Task:
-    execute: Callable[[], tuple[object, ...]]
-    results: tuple["Future[object]", ...] = ()
-    variable: Name = None
-    where: str | None = None
-
-    def complete(self, values: tuple[object, ...]) -> None:
-        for result, value in zip(self.results, values, strict=True):
-            with suppress(InvalidStateError):  # the program failed meanwhile
-                result.set_result(value)
-
-    def fail(self, cause: BaseException) -> None:
-        for result in self.results:
-            with suppress(InvalidStateError):
-                result.set_exception(cause)
-
-
 class StreamExecutor:
     """Executes expressions in order; safe from any thread."""
 
@@ -85,7 +67,7 @@ class StreamExecutor:
         )
         # All below is written under the condition only.
         self._changed = threading.Condition()
-        self._tasks: deque[_Task] = deque()
+        self._tasks: deque[Task] = deque()
         self._busy = False  # someone executes, or is about to
         self._failure: Failure | None = None
         self._role = prompt.role  # as the last piece added leaves it
@@ -129,25 +111,31 @@ class StreamExecutor:
         pieces = ir.flatten(expr)
         with self._changed:
             self._raise_failure()
-            self._role = _role_after(self._role, pieces)
+            self._role = ir.role_after(self._role, pieces)
             tasks = [self._task(piece, where) for piece in pieces]
             mine = self._enqueue(*tasks)
         asks = any(isinstance(piece, ir.Gen | ir.Select) for piece in pieces)
         if mine and (self._inline or not asks):
             self._drain()
         elif mine:
-            context = contextvars.copy_context()
-            threading.Thread(
-                target=context.run,
-                args=(self._drain,),
-                name="sglrun-program",
-                daemon=True,
-            ).start()
+            self._start_thread(where)
         if self._inline:
             self._raise_failure()
 
-    def _task(self, piece: ir.Piece, where: str | None) -> _Task:
-        return _Task(
+    def _start_thread(self, where: str | None) -> None:
+        context = contextvars.copy_context()
+        thread = threading.Thread(
+            target=context.run, args=(self._drain,), name="sglrun-program", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError as exc:  # the system has none left: nobody must wait
+            self.fail(Failure(cause=exc, where=where))
+            self._drain()
+            raise
+
+    def _task(self, piece: ir.Piece, where: str | None) -> Task:
+        return Task(
             execute=partial(self._execute, piece, where),
             results=self._declare(piece),
             variable=next(iter(ir.defines(piece)), None),
@@ -159,7 +147,7 @@ class StreamExecutor:
             piece = self._settings.observer.executing(self, piece, where)
         return self._evaluator.execute(piece)
 
-    def _enqueue(self, *tasks: _Task) -> bool:
+    def _enqueue(self, *tasks: Task) -> bool:
         """Add *tasks*; return whether the caller is to see that they are executed."""
         self._tasks.extend(tasks)
         idle, self._busy = not self._busy, True
@@ -264,6 +252,11 @@ class StreamExecutor:
         observer = self._settings.observer
         return value if observer is None else observer.reading(value)
 
+    def future(self, name: Name) -> Future[object]:
+        """Return the newest value of *name*, which was added, as a future."""
+        with self._changed:
+            return self._futures[name]
+
     def has(self, name: Name) -> bool:
         """Return whether the newest value of *name* is there; does not wait."""
         with self._changed:
@@ -284,7 +277,7 @@ class StreamExecutor:
             self._raise_failure()
             self._futures[name] = done
             self._expect(name)
-            if not self._enqueue(_Task(execute=partial(self._assign, name, value))):
+            if not self._enqueue(Task(execute=partial(self._assign, name, value))):
                 return
         self._drain()
 
@@ -330,19 +323,3 @@ def _unreadable(name: str) -> "Future[object]":
     future: Future[object] = Future()
     future.set_exception(ScopeError(f"{name!r} is read inside its own var_scope"))
     return future
-
-
-def _role_after(role: str | None, pieces: tuple[ir.Piece, ...]) -> str | None:
-    for piece in pieces:
-        if isinstance(piece, ir.RoleBegin):
-            if role is not None:
-                raise ProgramError(
-                    f"{piece.role!r} begins inside {role!r}; end {role!r} first"
-                )
-            role = piece.role
-        elif isinstance(piece, ir.RoleEnd):
-            if role != piece.role:
-                opened = f"{role!r} is open" if role else "no role is open"
-                raise ProgramError(f"{piece.role!r} ends but {opened}")
-            role = None
-    return role

@@ -188,9 +188,17 @@ class FanOut(Generic[T, R]):
             self._threads += 1
             name = f"sglrun-row-{self._threads}"
         context = self._context.copy()
-        threading.Thread(
+        thread = threading.Thread(
             target=context.run, args=(self._run,), name=name, daemon=True
-        ).start()
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # the system has none left: those that run go on
+            with self._state:
+                self._threads -= 1
+                alone = self._threads == 0
+            if alone:
+                raise
 
     def _run(self) -> None:
         while (taken := self._take()) is not None:

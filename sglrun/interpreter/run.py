@@ -12,6 +12,7 @@ from sglrun.interpreter.executor import Settings, StreamExecutor
 from sglrun.interpreter.failure import Failure, raising_place
 from sglrun.interpreter.fan_out import FanOut, auto_num_threads
 from sglrun.interpreter.program import Program
+from sglrun.interpreter.running_state import RunningState
 from sglrun.interpreter.speculation import speculating
 from sglrun.interpreter.state import ProgramState
 from sglrun.lang.prompt import Prompt
@@ -45,7 +46,8 @@ def run_program(
         sampling: the run's parameters.
         inline: generations run in this thread, and the program has ended on return;
             else they run beside it and may go on after the return.
-        stream: the body runs in a thread and the state is returned at once.
+        stream: the body runs in a thread and the state is returned at once; what
+            waits in that state, waits for the body too.
     """
     around = running_settings.get()
     if program.num_api_spec_tokens:
@@ -59,22 +61,27 @@ def run_program(
     if around is not None and around.observer is not None:
         settings, inline, stream = around, True, False
     prompt = Prompt(template=backend.chat_template)
-    state = ProgramState(StreamExecutor(settings, prompt))
+    executor = StreamExecutor(settings, prompt)
+    state = ProgramState(executor)
     if not stream:
         run_body(program, state, arguments)
         if inline:
-            state.stream_executor.finish()
+            executor.finish()
         return state
+    running = RunningState(executor)
 
     def body() -> None:
-        run_body(program, state, arguments)
-        state.stream_executor.finish()
+        try:
+            run_body(program, state, arguments)
+        finally:
+            running.end(state.ret_value)
+            executor.finish()
 
     context = contextvars.copy_context()
     threading.Thread(
         target=context.run, args=(body,), name="sglrun-body", daemon=True
     ).start()
-    return state
+    return running
 
 
 def run_body(program: Program, state: ProgramState, arguments: Arguments) -> None:

@@ -181,6 +181,22 @@ def test_a_failure_knows_its_variable_and_line() -> None:
     assert program.failure == Failure(cause=BOOM, variable="x", where="prog.py:7")
 
 
+def test_no_thread_left_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system gives no thread, the program fails and nobody waits."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    program = executor(MockBackend("x"))
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        program.submit("a" + gen("x"))
+    monkeypatch.undo()
+
+    for call in (lambda: program.read("x"), program.sync):
+        assert isinstance(in_thread(call), RuntimeError)
+
+
 def test_an_authors_failure_ends_what_waits() -> None:
     """What was added but not begun is not sent after the program has failed."""
     gate = Gate("1", "2")

@@ -344,3 +344,36 @@ def test_abandoned_batches_wait_for_nobody() -> None:
     wait_for_no_thread()
 
     assert (ended, results) == (True, [])
+
+
+class Scarce(threading.Thread):
+    """A thread of which the system has only as many as ``left`` says."""
+
+    left = 0
+
+    def start(self) -> None:
+        """Begin, if one is left."""
+        if Scarce.left == 0:
+            raise RuntimeError("can't start new thread")
+        Scarce.left -= 1
+        super().start()
+
+
+@pytest.mark.parametrize("left", [1, 2])
+def test_fewer_threads_do_all_the_work(
+    monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    """Where the system gives no more threads, those that run take every item."""
+    monkeypatch.setattr(Scarce, "left", left)
+    monkeypatch.setattr(threading, "Thread", Scarce)
+
+    assert sorted(FanOut(abs, range(50), num_threads=8)) == list(range(50))
+
+
+def test_no_thread_at_all_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system gives no thread, the reader is told and does not wait."""
+    monkeypatch.setattr(Scarce, "left", 0)
+    monkeypatch.setattr(threading, "Thread", Scarce)
+
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        list(FanOut(abs, range(50), num_threads=8))

@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any
 
@@ -187,6 +188,51 @@ def test_a_streamed_text_is_the_text() -> None:
     first, second = ("".join(state.text_iter()) for _ in range(2))
 
     assert first == second == state.text() == "Q: hi\nA: alpha beta gamma"
+
+
+def test_a_streamed_state_waits_for_the_body() -> None:
+    """Reading a streamed program waits for what its body has not come to yet."""
+    go = threading.Event()
+
+    @sgl.function
+    def late(s: sgl.ProgramState) -> str:
+        assert go.wait(WAIT_S)
+        s += sgl.user("hi")
+        s += sgl.assistant(sgl.gen("a"))
+        return str(s["a"]) + s.text()
+
+    calls: list[Callable[[sgl.ProgramState], object]] = [
+        lambda state: state["a"],
+        lambda state: state.get_var("a"),
+        lambda state: state.get_meta_info("a")["completion_tokens"],
+        lambda state: state.text(),
+        lambda state: state.messages()[1]["content"],
+        repr,
+        lambda state: state.error(),
+        lambda state: state.sync(),
+    ]
+    state = streamed(late, answers=" OUT")
+    with ThreadPoolExecutor(len(calls)) as pool:
+        waiting = [pool.submit(call, state) for call in calls]
+        early = [future.done() for future in waiting]
+        go.set()
+        got = [future.result(WAIT_S) for future in waiting]
+
+    text = "USER:hi\nASSISTANT: OUT"
+    assert not any(early)
+    assert got == [
+        " OUT",
+        " OUT",
+        1,
+        f"{text}\n",
+        "OUT",
+        f"ProgramState({text}\n)",
+        None,
+        None,
+    ]
+    assert state.ret_value == f" OUT{text}\n"
+    with pytest.raises(KeyError, match="never"):
+        state["never"]
 
 
 def test_a_streamed_variable_is_its_value() -> None:
