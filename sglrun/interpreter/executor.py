@@ -5,8 +5,8 @@ first fails every later expression and every reader with the first cause. It kno
 backend by name.
 
 What needs no model is executed at once by the thread that adds it, as long as nothing
-waits before it. The rest is left to a thread that ends when nothing is left to
-do, so that there is nothing to close and nothing to lose.
+waits before it. The rest is left to a thread that ends when nothing is left to do, so
+that there is nothing to close and nothing to lose.
 """
 
 import contextvars
