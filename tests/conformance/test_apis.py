@@ -1,14 +1,14 @@
 """Rows 105 to 111: models behind APIs of chat, and speculation on them."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 import sglrun as sgl
 from sglrun.backends import create_backend
 from sglrun.backends.base import Backend, BackendOptions, Secret
-from sglrun.backends.dialects import HOSTS
+from sglrun.backends.dialects import DIALECTS
 from sglrun.errors import UnsupportedFeatureError
 from tests.stand_in import StandIn
 
@@ -86,8 +86,9 @@ def test_row_107_one_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A streamed request to OpenAI has one limit of tokens, whatever the model."""
-    monkeypatch.setitem(cast("dict[str, str]", HOSTS), "127.0.0.1", "openai")
-    state = chat.run(backend=openai("openai"), stream=True)
+    backend = openai("openai")
+    monkeypatch.setattr(backend, "dialect", DIALECTS["openai"])
+    state = chat.run(backend=backend, stream=True)
     list(state.text_iter())
     limits = [
         [name for name in sent if name.startswith("max_")]
