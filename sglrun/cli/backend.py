@@ -1,5 +1,7 @@
 """The backend of a command: that of the options, or the one that the code names."""
 
+from collections.abc import Callable
+
 from sglrun.backends import create_backend
 from sglrun.backends.base import Backend
 from sglrun.config import RunConfig
@@ -7,16 +9,24 @@ from sglrun.interpreter.global_config import global_config
 from sglrun.interpreter.lazy_backend import LazyBackend
 
 
-def offer_backend(config: RunConfig) -> LazyBackend:
+def offer_backend(
+    config: RunConfig, *, prepare: Callable[[Backend], Backend] | None = None
+) -> LazyBackend:
     """Return the options' backend, and offer it to the code that is loaded next.
 
     Nothing is opened. What the code leaves open, such as ``Runtime(...)``, is the
     offered backend where the user named one.
+
+    Args:
+        config: what the user said.
+        prepare: what the backend is wrapped in, when it is opened.
     """
-    backend = LazyBackend(
-        config.backend_name,
-        lambda: create_backend(config.backend_name, config.backend_options),
-    )
+
+    def make() -> Backend:
+        made = create_backend(config.backend_name, config.backend_options)
+        return made if prepare is None else prepare(made)
+
+    backend = LazyBackend(config.backend_name, make)
     global_config.offered_backend = backend if config.names_backend else None
     global_config.replaces_backends = False
     global_config.default_backend = None

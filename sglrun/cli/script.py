@@ -5,12 +5,14 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated
 
 import typer
 
+from sglrun.batch.tried import TriedBackend
 from sglrun.cli.backend import offer_backend
 from sglrun.cli.log import logging_to
 from sglrun.cli.options import with_settings
@@ -18,11 +20,14 @@ from sglrun.cli.streams import ReaderGoneError, Streams
 from sglrun.config import resolve_config
 from sglrun.errors import ProgramLoadError, SglrunError
 from sglrun.interpreter.failure import raising_place
+from sglrun.interpreter.fan_out import auto_num_threads
 from sglrun.interpreter.global_config import global_config
 from sglrun.interpreter.sglang_finder import serve_sglang
 
+_LEFT_TO_THE_SCRIPT = frozenset({"num_threads", "precache", "progress", "schedule"})
 
-@with_settings("Backend", "Display", without=frozenset({"progress"}))
+
+@with_settings("Backend", "Speed", "Display", without=_LEFT_TO_THE_SCRIPT)
 def script(
     ctx: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The script.")],
@@ -52,7 +57,12 @@ def script(
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "does not exist"
         raise ProgramLoadError(f"the script {file!r} {what}")
-    backend = offer_backend(config)
+    global_config.prepare = partial(
+        TriedBackend,
+        max_in_flight=config.speed.max_in_flight or auto_num_threads(),
+        retries=config.speed.retries,
+    )
+    backend = offer_backend(config, prepare=global_config.prepare)
     global_config.default_backend = backend
     if replace_backends:
         global_config.offered_backend = backend
@@ -64,6 +74,7 @@ def script(
             for used in (global_config.default_backend, backend):
                 if used is not None:
                     used.close()
+            global_config.prepare = None
     raise typer.Exit(code)
 
 

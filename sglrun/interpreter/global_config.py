@@ -3,7 +3,7 @@
 It exists for programs and scripts; ``batch`` and ``run`` hand everything on by hand.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sglrun.backends.base import Backend
@@ -20,6 +20,7 @@ class GlobalConfig:
         offered_backend: that of the command's options, where they name one; what
             the author's code leaves open runs on it.
         replaces_backends: it takes the place of every backend that the code names.
+        prepare: what a backend that the code names is wrapped in, when it is opened.
         verbosity: accepted as in the reference, and without effect, as are the next.
         enable_parallel_encoding: the same.
         skip_special_tokens_in_output: the same.
@@ -30,6 +31,7 @@ class GlobalConfig:
     enable_precache_with_tracing: bool = True
     offered_backend: Backend | None = None
     replaces_backends: bool = False
+    prepare: Callable[[Backend], Backend] | None = None
     verbosity: int = 0
     enable_parallel_encoding: bool = True
     skip_special_tokens_in_output: bool = True

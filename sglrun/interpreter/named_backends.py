@@ -42,13 +42,18 @@ class NamedBackend(LazyBackend):
         """
         offered = global_config.offered_backend
         if offered is None or not (always_replaced or global_config.replaces_backends):
-            super().__init__(kind, make)
+            super().__init__(kind, lambda: _prepared(make()))
             return
         warnings.warn(
             f"{called} is the backend of the options here ({offered.kind})",
             stacklevel=3,
         )
         super().__init__(offered.kind, lambda: offered)
+
+
+def _prepared(backend: Backend) -> Backend:
+    prepare = global_config.prepare
+    return backend if prepare is None else prepare(backend)
 
 
 class RuntimeEndpoint(NamedBackend):

@@ -17,7 +17,7 @@ from sglrun.cli.streams import Streams
 from sglrun.display.stderr import QuietStream
 from sglrun.interpreter.global_config import global_config
 from sglrun.interpreter.sglang_finder import withdraw_sglang
-from tests.stand_in import StandIn
+from tests.stand_in import StandIn, status
 
 # They are told on stderr, and compared there.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -529,6 +529,70 @@ def test_a_benchmark_without_options_runs_on_those_of_the_command(
     )
 
     assert (ended.code, ended.out) == (0, "mock\n")
+
+
+ASK_SCRIPT = """
+    import sys
+    import sglang as sgl
+
+    @sgl.function
+    def ask(s):
+        s += "Hi" + sgl.gen("a")
+
+    if len(sys.argv) > 1:
+        sgl.set_default_backend(sgl.RuntimeEndpoint(sys.argv[1]))
+    for state in [ask.run(), *ask.run_batch([{}, {}])]:
+        print(state["a"])
+    """
+
+
+@pytest.mark.parametrize("named_by", ["script", "options"])
+def test_a_request_that_may_succeed_is_sent_again(
+    script: Script, server: StandIn, named_by: str
+) -> None:
+    """A server that asks to wait costs a script nothing but the wait."""
+    server.fail(status(429, Retry_After="0"), path="/generate")
+    ended = (
+        script(ASK_SCRIPT, server.url)
+        if named_by == "script"
+        else script(ASK_SCRIPT, options=("--url", server.url))
+    )
+
+    assert (ended.code, ended.out) == (0, " OUT\n" * 3)
+    assert len(server.generations) == 4
+
+
+def test_no_tries_means_one_request_for_each(script: Script, server: StandIn) -> None:
+    """``--retries 0`` hands the first failure to the script."""
+    server.fail(status(500), path="/generate")
+    ended = script(ASK_SCRIPT, server.url, options=("--retries", "0"))
+
+    assert ended.code == 3
+    assert len(server.generations) == 3
+
+
+def test_an_error_of_one_request_does_not_end_the_script(
+    script: Script, server: StandIn
+) -> None:
+    """What would stop a batch is the script's own to handle."""
+    server.fail(status(401), path="/generate")
+    ended = script(
+        """
+        import sys
+        import sglang as sgl
+
+        @sgl.function
+        def ask(s):
+            s += "Hi" + sgl.gen("a")
+
+        sgl.set_default_backend(sgl.RuntimeEndpoint(sys.argv[1]))
+        first = ask.run()
+        print(type(first.error()).__name__, ask.run()["a"])
+        """,
+        server.url,
+    )
+
+    assert (ended.code, ended.out) == (0, "AuthenticationError  OUT\n")
 
 
 def test_the_scripts_arguments_are_its_own(script: Script) -> None:
