@@ -130,10 +130,13 @@ def test_row_010_set_var_then_read(backend: Backend) -> None:
 
 
 def test_row_011_gen_overwrites_set_var(backend: Backend) -> None:
-    """A generation gives a variable that was set its new value."""
+    """A generation gives a variable that was set its new value.
+
+    Unlike in the table a text stands before it: servers refuse an empty prompt.
+    """
     state = bare.run(backend=backend)
     state.set_var("a", "o")
-    state += sgl.gen("a")
+    state += "p" + sgl.gen("a")
 
     assert state["a"] == " OUT"
 
