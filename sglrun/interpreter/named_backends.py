@@ -8,9 +8,10 @@ run by ``python`` has no command line of ours.
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Never
 
-from sglrun.backends import BACKENDS, create_backend
+from sglrun.backends import create_backend
 from sglrun.backends.base import Backend, BackendOptions, Secret
 from sglrun.errors import ConfigError, UnsupportedFeatureError
 from sglrun.interpreter.global_config import global_config
@@ -117,7 +118,8 @@ class OpenAI(NamedBackend):
                 ``timeout`` in seconds, as OpenAI's own client takes them.
         """
         del is_chat_model
-        options = _openai_options(model_name, client)
+        options = _client_options(f"OpenAI({model_name!r})", "OPENAI", client)
+        options = replace(options, model=model_name)
 
         def make() -> Backend:
             if is_azure:
@@ -132,10 +134,13 @@ class OpenAI(NamedBackend):
             self.chat_template = chat_template
 
 
-def _openai_options(model_name: str, client: Mapping[str, object]) -> BackendOptions:
+def _client_options(
+    called: str, maker: str, client: Mapping[str, object]
+) -> BackendOptions:
+    """Return what the keywords of a maker's own client say, over the environment."""
     given = {name: value for name, value in client.items() if value is not None}
-    key = given.pop("api_key", None) or os.environ.get("OPENAI_API_KEY")
-    url = given.pop("base_url", None) or os.environ.get("OPENAI_BASE_URL")
+    key = given.pop("api_key", None) or os.environ.get(f"{maker}_API_KEY")
+    url = given.pop("base_url", None) or os.environ.get(f"{maker}_BASE_URL")
     headers = _headers(given.pop("default_headers", {}))
     for name in ("organization", "project"):
         if name in given:
@@ -143,12 +148,8 @@ def _openai_options(model_name: str, client: Mapping[str, object]) -> BackendOpt
     timeout_s = _seconds(given.pop("timeout", 600.0))
     given.pop("max_retries", None)
     if given:
-        warnings.warn(
-            f"OpenAI({model_name!r}) does not use {', '.join(sorted(given))}",
-            stacklevel=3,
-        )
+        warnings.warn(f"{called} does not use {', '.join(sorted(given))}", stacklevel=3)
     return BackendOptions(
-        model=model_name,
         url=None if url is None else str(url),
         api_key=None if key is None else Secret(value=str(key)),
         headers=headers,
@@ -176,19 +177,16 @@ class Anthropic(NamedBackend):
 
         Args:
             model_name: the model.
-            **client: ``api_key``, else ``ANTHROPIC_API_KEY``.
+            **client: ``api_key`` (else ``ANTHROPIC_API_KEY``), ``base_url`` (else
+                ``ANTHROPIC_BASE_URL``), ``default_headers`` and ``timeout`` in
+                seconds, as Anthropic's own client takes them.
         """
-        key = client.get("api_key") or os.environ.get("ANTHROPIC_API_KEY")
-        options = BackendOptions(
-            model=model_name, api_key=None if key is None else Secret(value=str(key))
+        called = f"Anthropic({model_name!r})"
+        options = _client_options(called, "ANTHROPIC", client)
+        options = replace(options, model=model_name)
+        super().__init__(
+            "anthropic", lambda: create_backend("anthropic", options), called=called
         )
-
-        def make() -> Backend:
-            if "anthropic" not in BACKENDS:
-                raise _refusal("Anthropic", model_name)
-            return create_backend("anthropic", options)
-
-        super().__init__("anthropic", make, called=f"Anthropic({model_name!r})")
 
 
 class _Refused(NamedBackend):

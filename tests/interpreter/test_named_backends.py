@@ -153,6 +153,22 @@ def test_openai_is_asked_as_its_own_client_would(
     assert known.log[-1].headers["x-a"] == "b"
 
 
+def test_anthropic_is_asked_as_its_own_client_would(
+    known: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Key and address come from the environment where the call gives none."""
+    known.model.model = "claude"
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", known.url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-env")
+    prompt = Prompt().with_role_begin("user").with_text("Hi").with_role_end("user")
+    asked = Request(prompt=prompt.with_role_begin("assistant"), sampling=DEFAULTS)
+    completion = Anthropic("claude", max_retries=2).generate(asked)
+
+    assert completion.samples[0].text == " OUT"
+    assert known.log[-1].path == "/v1/messages"
+    assert known.log[-1].headers["x-api-key"] == "sk-env"
+
+
 def test_openai_without_a_key_is_refused_when_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
