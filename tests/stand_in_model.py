@@ -44,6 +44,7 @@ class PretendModel:
         list_text: whether ``/generate`` takes a list (routers do not).
         old_info: whether only ``/get_model_info`` is there.
         has_tokenize: whether ``/tokenize`` is there.
+        begins_prompts: whether a token of its own begins an empty prompt.
         ignore_constraints: whether constraints are dropped in silence.
         refuse: a piece of a prompt that is answered by 400.
     """
@@ -60,6 +61,7 @@ class PretendModel:
     list_text: bool = True
     old_info: bool = False
     has_tokenize: bool = True
+    begins_prompts: bool = True
     ignore_constraints: bool = False
     refuse: str = "boom"
 

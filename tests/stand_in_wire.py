@@ -162,6 +162,8 @@ def _tokenize(model: PretendModel, payload: Json) -> Json:
         raise RefusedError(404, {"detail": "Not Found"})
     text = str(payload.get("prompt") or payload.get("content") or "")
     ids = model.ids(model.tokens(text))
+    if not text and model.begins_prompts:
+        ids = [1]
     return {"tokens": ids, "count": len(ids), "max_model_len": 2048}
 
 

@@ -110,7 +110,7 @@ def test_an_option_is_over_the_profile(tmp_path: Path) -> None:
 
 def test_a_profile_without_backend_is_known_by_its_address(tmp_path: Path) -> None:
     """A profile that names no backend is taken for what its address looks like."""
-    assert resolve(tmp_path, PROFILES, backend="nameless").backend.backend == "sglang"
+    assert resolve(tmp_path, PROFILES, backend="nameless").backend.backend == "auto"
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,18 @@ def test_a_profile_without_backend_is_known_by_its_address(tmp_path: Path) -> No
     [
         ("http://h:8000/v1", "openai"),
         ("http://h:8000/v1/", "openai"),
-        ("http://h:30000", "sglang"),
+        ("http://h:30000", "auto"),
+        ("https://api.openai.com/v1", "openai"),
+        ("https://api.groq.com/openai/v1", "openai"),
+        ("https://api.anthropic.com", "anthropic"),
+        ("https://notapi.anthropic.com.example", "auto"),
+        ("http://[", "auto"),
     ],
 )
 def test_an_address_alone_names_the_backend(
     tmp_path: Path, url: str, name: str
 ) -> None:
-    """``--url`` without a backend is guessed from the address."""
+    """``--url`` without a backend is known by its host or path, or will be asked."""
     config = resolve(tmp_path, url=url)
 
     assert guess_backend(url) == name
@@ -305,3 +310,24 @@ def test_cost_counts_cached_tokens_at_their_price() -> None:
 
     assert Prices(prompt=2, cached=0.5).cost(usage) == 4.5
     assert Prices(prompt=2).cost(usage) == 6
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("https://api.groq.com/openai/v1", "gsk"),
+        ("https://api.anthropic.com", "ant"),
+        ("http://own:8000/v1", "sk"),
+        ("http://own:8000", None),
+    ],
+)
+def test_a_host_gets_its_own_key(tmp_path: Path, url: str, key: str | None) -> None:
+    """The key of one service is not sent to another."""
+    environment = {
+        "OPENAI_API_KEY": "sk",
+        "GROQ_API_KEY": "gsk",
+        "ANTHROPIC_API_KEY": "ant",
+    }
+    given = resolve(tmp_path, url=url, environment=environment).backend_options.api_key
+
+    assert (given and given.value) == key

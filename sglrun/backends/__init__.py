@@ -9,6 +9,7 @@ from sglrun.errors import ConfigError
 # A backend's module is imported when its name is asked for, so that an absent
 # optional library costs nothing.
 BACKENDS: Mapping[str, str] = {
+    "auto": "sglrun.backends.auto",
     "local": "sglrun.backends.local",
     "sglang": "sglrun.backends.sglang",
     "openai": "sglrun.backends.openai",

@@ -35,6 +35,7 @@ from sglrun.backends.enum_choice import (
     parse_enum,
 )
 from sglrun.backends.http import HttpClient, Timeouts
+from sglrun.backends.one_by_one import generate_one_by_one
 from sglrun.backends.pieces import after_prefix, until_stop
 from sglrun.backends.refusal import refuse_choice, refuse_unsupported
 from sglrun.backends.reply import check_constraint
@@ -73,7 +74,7 @@ _WHO = "Anthropic's Messages API"
 class AnthropicBackend(Backend):
     """A model behind ``/v1/messages``.
 
-    Samples are asked for one by one. Text in the assistant turn before a generation
+    Several samples are as many requests. Text in the assistant turn before a generation
     is sent as the beginning of the answer; newer models refuse that by name.
     """
 
@@ -104,15 +105,16 @@ class AnthropicBackend(Backend):
         self._cached: tuple[wire.Turns, ...] = ()
 
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
-        """Return the completion of *request*; waits for one sample after another."""
+        """Return the completion of *request*."""
         refuse_unsupported(_WHO, self.capabilities, request)
+        return generate_one_by_one(self._generate_one, request, on_text)
+
+    def _generate_one(self, request: Request, on_text: OnText | None) -> Completion:
         asked = wire.payload(self.model, request, self._cached)
-        replies = [self._reply(asked, request, on_text)]
-        replies += [self._reply(asked, request) for _ in range(1, request.sampling.n)]
-        samples = tuple(_sample(reply, request) for reply in replies)
-        check_constraint(request.sampling, [s.text for s in samples if is_whole(s)])
-        usage = sum(map(parse_usage, replies), Usage())
-        return Completion(samples=samples, usage=usage)
+        reply = self._reply(asked, request, on_text)
+        sample = _sample(reply, request)
+        check_constraint(request.sampling, [sample.text] if is_whole(sample) else [])
+        return Completion(samples=(sample,), usage=parse_usage(reply))
 
     def select(self, request: SelectRequest) -> Selection:
         """Return the option that the model wrote under a schema of them."""

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-from sglrun.backends.dialects import DIALECTS, HOSTS, OWNERS, PROBES, Dialect
+from sglrun.backends.dialects import DIALECTS, OWNERS, PROBES, Dialect
+from sglrun.backends.hosts import host_of
 from sglrun.backends.http import HttpClient
 from sglrun.backends.reply import an_optional_object, objects
 from sglrun.errors import (
@@ -20,6 +20,9 @@ _ASK_S = 15.0
 _PROBE_S = 5.0
 _SHOWN_MODELS = 20
 _UNAUTHORIZED = 401
+_ENDPOINT = re.compile(
+    r"/(chat/completions|completions|messages|models|generate|docs|health)$"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +51,33 @@ class Server:
 
 
 def split_prefix(url: str) -> tuple[str, tuple[str, ...]]:
-    """Return the server's own address, and the prefixes under which its API may be."""
-    url = url.rstrip("/")
+    """Return the server's own address, and the prefixes under which its API may be.
+
+    What follows the prefix, as in an address copied whole, is left out.
+    """
+    url = _ENDPOINT.sub("", url.rstrip("/")).rstrip("/")
     if url.endswith("/v1"):
         return url.removesuffix("/v1"), ("/v1",)
     versioned = re.search(r"/v\d", url)
     return url, ("",) if versioned else ("/v1", "")
+
+
+def ask_kind(http: HttpClient) -> str:
+    """Return the backend that the server at *http* is for; waits.
+
+    Raises:
+        BackendError: nothing answers, not in time, or the key is refused.
+    """
+    for path in ("/model_info", "/get_model_info"):
+        try:
+            reply = http.get_json(path, timeout_s=_ASK_S)
+        except (BackendUnreachableError, BackendTimeoutError, AuthenticationError):
+            raise
+        except BackendError:
+            continue
+        if "model_path" in an_optional_object(reply):
+            return "sglang"
+    return "openai"
 
 
 def detect(http: HttpClient, prefixes: Sequence[str]) -> Server:
@@ -122,10 +146,8 @@ def _listed(http: HttpClient, prefix: str) -> Models:
 
 
 def _dialect_name(http: HttpClient, owners: Sequence[str]) -> str:
-    host = urlsplit(http.base_url).hostname or ""
-    for end, name in HOSTS.items():
-        if host == end.lstrip(".") or host.endswith("." + end.lstrip(".")):
-            return name
+    if (host := host_of(http.base_url)) is not None:
+        return host.dialect
     for owner in owners:
         if owner in OWNERS:
             return OWNERS[owner]

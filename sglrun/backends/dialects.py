@@ -33,19 +33,17 @@ _ENGINE = {
     "min_new_tokens": "min_tokens",
     "ignore_eos": "ignore_eos",
 }
-# Every dialect can carry these in some way of its own.
-_STRUCTURAL = frozenset(
-    {
-        "max_new_tokens",
-        "regex",
-        "json_schema",
-        "ebnf",
-        "return_logprob",
-        "top_logprobs_num",
-        "return_text_in_logprobs",
-        "extra",
-    }
-)
+_LOGPROBS = frozenset({"return_logprob", "top_logprobs_num", "return_text_in_logprobs"})
+# Every dialect can carry these in some way of its own; several samples are several
+# requests where it has no field for them.
+_STRUCTURAL = _LOGPROBS | {
+    "max_new_tokens",
+    "n",
+    "regex",
+    "json_schema",
+    "ebnf",
+    "extra",
+}
 # Engines take their defaults from the model's files; a program's are sent always.
 _ALWAYS = frozenset({"temperature", "top_p", "top_k", "min_p", "repetition_penalty"})
 
@@ -68,8 +66,13 @@ class Dialect:
         ebnf: where a grammar goes; empty where none can be carried.
         choice: how one of several texts is enforced.
         prefill: how text in the open assistant turn is continued, if at all:
-            ``continued`` by ``continue_final_message``, ``repeated`` where a last
-            assistant message is taken up and repeated in the answer.
+            ``continued`` by ``continue_final_message``, ``taken up`` where a last
+            assistant message is enough, ``repeated`` where the answer repeats it.
+        prefill_mark: what says in that message that it is to be continued.
+        json_schema: answers in a chat can be held to a schema.
+        logprobs: log-probabilities of generated tokens.
+        stream_options: streams tell the usage only where it is asked for.
+        empty_prompt: a prompt of no characters at all is taken.
         prompt_logprobs: completions report the prompt's log-probabilities.
         completion: prompts without roles.
         prefix_cache: prompts that begin alike are not computed twice.
@@ -90,7 +93,12 @@ class Dialect:
     schema_after_prefill: bool = True
     ebnf: Path = ()
     choice: Literal["list", "regex", "grammar", "json"] = "json"
-    prefill: Literal["", "continued", "repeated"] = ""
+    prefill: Literal["", "continued", "taken up", "repeated"] = ""
+    prefill_mark: Mapping[str, object] = field(default_factory=dict)
+    json_schema: bool = True
+    logprobs: bool = True
+    stream_options: bool = True
+    empty_prompt: bool = True
     prompt_logprobs: bool = False
     completion: bool = True
     completion_models: str = ""
@@ -108,20 +116,30 @@ class Dialect:
     def capabilities(self) -> Capabilities:
         """What a program may use."""
         carried = _STRUCTURAL | self.fields.keys()
+        if not self.logprobs:
+            carried -= _LOGPROBS
         every = {one.name for one in fields(SamplingParams)}
         return Capabilities(
             completion=self.completion,
             prefill=bool(self.prefill),
             regex=bool(self.regex),
-            json_schema=True,
+            json_schema=self.json_schema,
             ebnf=bool(self.ebnf),
             choice_scores=self.prompt_logprobs,
-            select=True,
+            select=self.json_schema or self.choice != "json",
             images=True,
             prefix_cache=self.prefix_cache,
             token_counts=bool(self.tokenize),
             unsupported_sampling=frozenset(every - carried),
         )
+
+
+def _only(*names: str) -> Mapping[str, str]:
+    return {name: _COMMON[name] for name in names}
+
+
+def _without(*names: str) -> Mapping[str, str]:
+    return {name: wire for name, wire in _COMMON.items() if name not in names}
 
 
 DIALECTS: Mapping[str, Dialect] = {
@@ -159,6 +177,8 @@ DIALECTS: Mapping[str, Dialect] = {
             prefill="continued",
             prefix_cache=True,
             tokenize="prompt",
+            # A prompt without a token ends the whole server (0.5.23).
+            empty_prompt=False,
         ),
         Dialect(
             name="llama-server",
@@ -185,7 +205,55 @@ DIALECTS: Mapping[str, Dialect] = {
         ),
         Dialect(
             name="ollama",
-            fields={key: name for key, name in _COMMON.items() if key != "logit_bias"},
+            fields=_without("logit_bias"),
+        ),
+        Dialect(
+            name="groq",
+            fields=_only("temperature", "top_p", "stop", "seed"),
+            chat_limit="max_completion_tokens",
+            completion=False,
+            prefill="taken up",
+            schema_after_prefill=False,
+            logprobs=False,
+        ),
+        Dialect(
+            name="mistral",
+            fields={**_without("seed", "logit_bias"), "seed": "random_seed"},
+            completion=False,
+            prefill="repeated",
+            prefill_mark={"prefix": True},
+            schema_after_prefill=False,
+            logprobs=False,
+            # Refuses fields that it does not know, and tells the usage always.
+            stream_options=False,
+        ),
+        Dialect(
+            name="deepseek",
+            fields=_without("n", "seed", "logit_bias"),
+            completion=False,
+            json_schema=False,
+        ),
+        Dialect(
+            name="openrouter",
+            fields={
+                **_without("n"),
+                "top_k": "top_k",
+                "min_p": "min_p",
+                "repetition_penalty": "repetition_penalty",
+            },
+            prefill="taken up",
+            schema_after_prefill=False,
+            # Else it asks hosts that leave out in silence what they do not know.
+            more={"provider": {"require_parameters": True}},
+        ),
+        Dialect(
+            name="together",
+            fields={
+                **_COMMON,
+                "top_k": "top_k",
+                "min_p": "min_p",
+                "repetition_penalty": "repetition_penalty",
+            },
         ),
         Dialect(name="generic"),
     )
@@ -197,17 +265,6 @@ OWNERS: Mapping[str, str] = {
     "sglang": "sglang",
     "llamacpp": "llama-server",
     "library": "ollama",
-}
-
-# The host's name or its end decides before the server is asked.
-HOSTS: Mapping[str, str] = {
-    "api.openai.com": "openai",
-    ".openai.azure.com": "openai",
-    "api.groq.com": "generic",
-    "api.mistral.ai": "generic",
-    "api.deepseek.com": "generic",
-    "openrouter.ai": "generic",
-    "api.together.xyz": "generic",
 }
 
 # Addresses of a server's own that tell what it is, with a key that they answer.

@@ -23,10 +23,11 @@ from sglrun.backends.base import (
 from sglrun.backends.detection import detect, split_prefix, the_model
 from sglrun.backends.dialects import Dialect
 from sglrun.backends.http import HttpClient, Timeouts
+from sglrun.backends.one_by_one import generate_one_by_one
 from sglrun.backends.openai_payload import endpoint, payload, prefill, stream_fields
 from sglrun.backends.openai_reply import assemble, parse_completion, parse_usage
 from sglrun.backends.reply import a_list, an_object
-from sglrun.errors import ConfigError, UnsupportedFeatureError
+from sglrun.errors import ConfigError, ResponseError, UnsupportedFeatureError
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS
@@ -73,16 +74,31 @@ class OpenAIBackend(Backend):
         self.chat_template = chat_template
         self._http = http
         self._prefix = prefix
+        # Written by any thread, and only ever to False.
+        self._gives_several = "n" in dialect.fields
 
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Return the completion of *request*."""
+        if not self._gives_several:
+            return generate_one_by_one(self._generate, request, on_text)
+        try:
+            return self._generate(request, on_text)
+        except ResponseError:
+            # Some servers give one text whatever is asked.
+            if request.sampling.n == 1 or on_text is not None:
+                raise
+            self._gives_several = False
+        return generate_one_by_one(self._generate, request)
+
+    def _generate(self, request: Request, on_text: OnText | None) -> Completion:
         asked = payload(self.dialect, self.model, request)
         path = self._prefix + endpoint(request.prompt)
         repeated = self._repeated(request.prompt)
         if on_text is None or request.sampling.max_new_tokens == 0:
             reply = self._http.post_json(path, asked)
             return parse_completion(reply, request, repeated=repeated)
-        with closing(self._http.stream_sse(path, {**asked, **stream_fields()})) as sse:
+        streamed = {**asked, **stream_fields(self.dialect)}
+        with closing(self._http.stream_sse(path, streamed)) as sse:
             whole = assemble(sse, request, on_text, repeated=repeated)
         return parse_completion(whole, request, repeated=repeated)
 

@@ -142,6 +142,8 @@ def constrained(dialect: Dialect, model: str, request: SelectRequest) -> Payload
         case "json":
             if not request.prompt.is_chat:
                 refuse(dialect, "select in a prompt without roles")
+            if not dialect.json_schema:
+                refuse(dialect, "select")
             put(
                 written,
                 ("response_format",),

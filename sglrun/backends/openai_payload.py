@@ -48,6 +48,8 @@ def payload(dialect: Dialect, model: str, request: Request) -> Payload:
 
 
 def _put_schema(dialect: Dialect, request: Request, written: Payload) -> None:
+    if not dialect.json_schema:
+        refuse(dialect, "json_schema")
     text = request.sampling.json_schema or ""
     if request.prompt.is_chat:
         if prefill(request.prompt) and not dialect.schema_after_prefill:
@@ -79,6 +81,8 @@ def prompt_fields(dialect: Dialect, prompt: Prompt) -> Payload:
         return _chat(dialect, prompt)
     if not dialect.completion:
         refuse(dialect, "a prompt without roles (use user() and assistant())")
+    if not prompt.text and not dialect.empty_prompt:
+        refuse(dialect, "an empty prompt")
     if prompt.images:
         refuse(dialect, "an image outside user() and assistant()")
     return {"prompt": prompt.text}
@@ -126,17 +130,15 @@ def _chat(dialect: Dialect, prompt: Prompt) -> Payload:
     opened = prompt.open_message
     if opened is None or not opened.parts:
         return {"messages": messages}
-    return {
-        "messages": [*messages, opened.as_openai()],
-        **_continued(dialect, opened),
-    }
+    last = {**opened.as_openai(), **dialect.prefill_mark}
+    return {"messages": [*messages, last], **_continued(dialect, opened)}
 
 
 def _continued(dialect: Dialect, opened: Message) -> Payload:
     match dialect.prefill:
         case "continued":
             return {"continue_final_message": True, "add_generation_prompt": False}
-        case "repeated":
+        case "repeated" | "taken up":
             return {}
         case _:
             text = opened.text[:_SHOWN]
@@ -173,6 +175,8 @@ def _logprobs(request: Request) -> Payload:
     return {"logprobs": True, **({"top_logprobs": wanted} if wanted else {})}
 
 
-def stream_fields() -> Mapping[str, object]:
+def stream_fields(dialect: Dialect) -> Mapping[str, object]:
     """Return the fields that ask for a stream whose last event tells the usage."""
+    if not dialect.stream_options:
+        return {"stream": True}
     return {"stream": True, "stream_options": {"include_usage": True}}

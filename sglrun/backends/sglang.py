@@ -60,6 +60,7 @@ class ServerFacts:
         prefix_cache: whether prompts that begin alike are not computed twice.
         is_router: whether it is a router in front of servers.
         has_tokenizer: whether it counts tokens.
+        begins_prompts: whether a prompt of no text still has a token.
     """
 
     model: str
@@ -68,6 +69,7 @@ class ServerFacts:
     prefix_cache: bool = True
     is_router: bool = False
     has_tokenizer: bool = False
+    begins_prompts: bool = False
 
     @property
     def capabilities(self) -> Capabilities:
@@ -107,6 +109,7 @@ class SGLangBackend(Backend):
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Return the completion of *request*."""
         refuse_unsupported(self._who, self.capabilities, request)
+        self._refuse_empty(request.prompt)
         asked = payload(request)
         if on_text is None:
             return parse_completion(self._http.post_json("/generate", asked), request)
@@ -136,6 +139,7 @@ class SGLangBackend(Backend):
 
     def cache_prefix(self, prompt: Prompt) -> Usage:
         """Have the server read *prompt*; nothing is generated."""
+        self._refuse_empty(prompt)
         reply = self._http.post_json("/generate", prefill_payload(prompt))
         return parse_usage(parse_answers(reply, 1))
 
@@ -168,6 +172,14 @@ class SGLangBackend(Backend):
     def __exit__(self, *exc: object) -> None:
         """Close."""
         self.close()
+
+    def _refuse_empty(self, prompt: Prompt) -> None:
+        """Refuse a prompt of no tokens, which ends the whole server (0.5.23)."""
+        if prompt.text or prompt.images or self.facts.begins_prompts:
+            return
+        raise BadRequestError(
+            f"{self._who} cannot generate after an empty prompt; begin with a text"
+        )
 
     def _scored_from(
         self, request: SelectRequest, start: int
@@ -272,7 +284,8 @@ def read_facts(http: HttpClient) -> ServerFacts:
         images=info.get("has_image_understanding") is not False,
         prefix_cache=cache.get("radix_cache_disabled") is not True,
         is_router=_is_router(http),
-        has_tokenizer=_has_tokenizer(http, model),
+        has_tokenizer=_counts(http, model, "a b"),
+        begins_prompts=_counts(http, model, ""),
     )
 
 
@@ -300,9 +313,9 @@ def _is_router(http: HttpClient) -> bool:
     return "router_manager" in an_optional_object(reply)
 
 
-def _has_tokenizer(http: HttpClient, model: str) -> bool:
+def _counts(http: HttpClient, model: str, text: str) -> bool:
     try:
-        return _count_tokens(http, model, "a b") > 0
+        return _count_tokens(http, model, text) > 0
     except BackendError:
         return False
 

@@ -16,6 +16,9 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "local": ("xllamacpp", "numpy", "jinja2"),
     "zstd": ("zstandard",),
 }
+# A server may tell its whole configuration.
+_MOST_SHOWN = 20
+_SHOWN = frozenset({"version", "context_length", "dtype", "device", "tp_size"})
 _WIDTH = 16
 
 
@@ -48,12 +51,15 @@ def ask_backend(config: RunConfig) -> tuple[tuple[str, str], ...]:
             for name in ("prefix_cache", "choice_scores", "regex", "json_schema")
             if getattr(backend.capabilities, name)
         ]
+        told = backend.get_server_info().items()
         server = {
             str(key): value
-            for key, value in backend.get_server_info().items()
-            if key != "model" and isinstance(value, str | int | float)
+            for key, value in told
+            if isinstance(value, str | int | float)
+            and (key in _SHOWN if len(told) > _MOST_SHOWN else key != "model")
         }
         return (
+            ("speaks", backend.kind),
             ("model", backend.model),
             ("template", backend.chat_template.name),
             ("can", ", ".join(can) or "only text"),

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from sglrun.backends import BACKENDS
 from sglrun.backends.base import BackendOptions, Secret
+from sglrun.backends.hosts import backend_of_host, key_variable
 from sglrun.config.files import IN_FILES, ConfigFile, Prices, read_files
 from sglrun.config.settings import (
     SECTIONS,
@@ -27,8 +27,14 @@ from sglrun.config.settings import (
 from sglrun.errors import ConfigError
 from sglrun.lang.sampling import SamplingParams
 
-KEY_VARIABLES: Mapping[str, str] = {"openai": "OPENAI_API_KEY"}
-"""The variable that holds a backend's key where the user names none."""
+KEY_VARIABLES: Mapping[str, str] = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+}
+"""The variable that holds a backend's key where the user names none.
+
+A host that is known has a variable of its own, which comes first.
+"""
 
 OTHER_VARIABLES = {"SGLRUN_CACHE"}
 """Variables of ours that are no settings of a run."""
@@ -144,9 +150,10 @@ def resolve_config(
 
 
 def guess_backend(url: str) -> str:
-    """Return the backend that most likely speaks at *url*."""
-    path = urlsplit(url).path.rstrip("/")
-    return "openai" if path.endswith("/v1") else "sglang"
+    """Return the backend for *url*; ``auto`` asks the server, when it is opened."""
+    if known := backend_of_host(url):
+        return known
+    return "openai" if url.rstrip("/").endswith("/v1") else "auto"
 
 
 def _from_environment(environment: Mapping[str, str]) -> _Source:
@@ -235,7 +242,9 @@ def _key(
     sources: Iterable[_Source],
     environment: Mapping[str, str],
 ) -> Secret | None:
-    variable = backend.api_key_env or KEY_VARIABLES.get(str(backend.backend), "")
+    usual = key_variable(backend.url or "")
+    usual = usual or KEY_VARIABLES.get(str(backend.backend), "")
+    variable = backend.api_key_env or usual
     if value := environment.get(variable, "").strip():
         return Secret(value=value)
     if backend.api_key_env is None:

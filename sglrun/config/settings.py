@@ -128,7 +128,7 @@ class BackendSettings:
     api_key_env: str | None = _setting(
         VARIABLE,
         default=None,
-        help="Variable that holds the key (openai: OPENAI_API_KEY).",
+        help="Variable that holds the key (openai: OPENAI_API_KEY, and so on).",
     )
     headers: tuple[tuple[str, str], ...] = _setting(
         HEADERS,

@@ -1,0 +1,58 @@
+"""The hosts that are known: which API they speak, and which variable holds the key."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A public host.
+
+    Attributes:
+        dialect: how it wants to be asked, if it speaks OpenAI's shape.
+        key_variable: the variable that its users keep their key in.
+        backend: the backend that is for it.
+    """
+
+    dialect: str = "generic"
+    key_variable: str = ""
+    backend: str = "openai"
+
+
+HOSTS: Mapping[str, Host] = {
+    "api.openai.com": Host(dialect="openai", key_variable="OPENAI_API_KEY"),
+    ".openai.azure.com": Host(dialect="openai", key_variable="AZURE_OPENAI_API_KEY"),
+    "api.anthropic.com": Host(backend="anthropic", key_variable="ANTHROPIC_API_KEY"),
+    "api.groq.com": Host(dialect="groq", key_variable="GROQ_API_KEY"),
+    "api.mistral.ai": Host(dialect="mistral", key_variable="MISTRAL_API_KEY"),
+    "api.deepseek.com": Host(dialect="deepseek", key_variable="DEEPSEEK_API_KEY"),
+    "openrouter.ai": Host(dialect="openrouter", key_variable="OPENROUTER_API_KEY"),
+    "api.together.xyz": Host(dialect="together", key_variable="TOGETHER_API_KEY"),
+    "api.together.ai": Host(dialect="together", key_variable="TOGETHER_API_KEY"),
+}
+"""A name, or with a dot before it the end of one, to what is there."""
+
+
+def host_of(url: str) -> Host | None:
+    """Return what is known of the host of *url*; nothing of most."""
+    try:
+        name = (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return None
+    for end, host in HOSTS.items():
+        if name == end.lstrip(".") or name.endswith("." + end.lstrip(".")):
+            return host
+    return None
+
+
+def backend_of_host(url: str) -> str:
+    """Return the backend that the host of *url* is known for, or nothing."""
+    host = host_of(url)
+    return "" if host is None else host.backend
+
+
+def key_variable(url: str) -> str:
+    """Return the variable that holds the key for the host of *url*, or nothing."""
+    host = host_of(url)
+    return "" if host is None else host.key_variable
