@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sglrun.interpreter.graph import Fragment, Graph, Kind, Node
+from sglrun.interpreter.outcome import Known, Listed, Made, Outcome, Said
 from sglrun.interpreter.value import OPERATORS, Step, Value
 
 _LONGEST = 88
@@ -61,6 +62,21 @@ def fragments_words(fragments: Iterable[Fragment]) -> str:
     return _short(repr(whole))
 
 
+def outcome_words(outcome: Outcome) -> str:
+    """Return what is assigned, in one short line."""
+    match outcome:
+        case Known(value=constant):
+            return _short(repr(constant))
+        case Made(value=value):
+            return value_words(value)
+        case Said(fragments=fragments):
+            return fragments_words(fragments)
+        case Listed(items=items):
+            return _short(f"[{', '.join(map(outcome_words, items))}]")
+        case _:
+            return "…"
+
+
 def value_words(value: Value) -> str:
     """Return *value* nearly as the author wrote it."""
     shown = value.name or "an unknown value"
@@ -70,7 +86,9 @@ def value_words(value: Value) -> str:
 
 
 def _with_step(shown: str, step: Step) -> str:
-    args = ", ".join(map(repr, step.args))
+    args = ", ".join(
+        value_words(arg) if isinstance(arg, Value) else repr(arg) for arg in step.args
+    )
     if step.name in ("text", "str") or step == Step("format", ("",)):
         return shown
     if step.name == "format":
@@ -120,7 +138,7 @@ _WORDS: Mapping[Kind, Callable[[Node], str]] = {
     "branch": lambda node: (
         f"{node.name}? taken as {'yes' if node.parameters['taken'] else 'no'}"
     ),
-    "assign": lambda node: f"s[{node.name!r}] = {fragments_words(node.fragments)}",
+    "assign": lambda node: f"s[{node.name!r}] = {outcome_words(node.value)}",
     "fork": lambda node: f"fork into {len(node.streams)}",
     "join": lambda node: f"join {len(node.streams)} ({node.name})",
 }

@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 
 from sglrun.backends.base import Backend
 from sglrun.errors import BackendError, ProgramError
+from sglrun.interpreter.compiler import CompiledProgram, compile_program
 from sglrun.interpreter.definitions import note_definition, note_run
 from sglrun.interpreter.global_config import global_config
 from sglrun.interpreter.program import Program
@@ -160,6 +161,23 @@ class Function(Program):
         asked = backend or global_config.default_backend
         template = DEFAULT_TEMPLATE if asked is None else asked.chat_template
         return trace_program(self.bind(**arguments), template=template)
+
+    def compile(self, *, backend: Backend | None = None) -> CompiledProgram:
+        """Return the program as a plan: data that runs with the same results.
+
+        The author's code runs once, now; its side effects happen then.
+
+        Args:
+            backend: whose chat template roles are written in, where a program reads
+                its own text.
+
+        Raises:
+            ProgramError: what is done depends on an argument or a generated value; the
+                message names the line.
+        """
+        asked = backend or global_config.default_backend
+        template = DEFAULT_TEMPLATE if asked is None else asked.chat_template
+        return compile_program(self, template=template)
 
     def _sampling(self, kwargs: dict[str, Any]) -> SamplingParams:
         """Take the sampling parameters out of *kwargs*."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
-from sglrun.interpreter.outcome import NOTHING, Outcome
+from sglrun.interpreter.outcome import NOTHING, Outcome, outcome_json, values_in
 from sglrun.interpreter.value import Mark, Value
 from sglrun.lang import ir
 
@@ -66,10 +66,11 @@ class Node:
 
     @property
     def reads(self) -> tuple[Value, ...]:
-        """The unknown values in its text and choices, each once."""
+        """The unknown values in its text, choices and assignment, each once."""
         every = (*self.fragments, *(part for choice in self.choices for part in choice))
         marks = (part.value for part in every if isinstance(part, Mark))
-        return tuple(dict.fromkeys(marks))
+        direct = (*marks, *values_in(self.value))
+        return tuple(dict.fromkeys(each for value in direct for each in value.parts()))
 
     @property
     def sources(self) -> tuple[int, ...]:
@@ -164,7 +165,8 @@ def described(piece: ir.Piece) -> tuple[Kind, dict[str, Any]]:
             }
         case ir.Image(image=image):
             shown = str(image.url) or f"{len(image.data):,} bytes"
-            return "image", {"fragments": (shown,)}
+            size = {} if image.url else {"bytes": len(image.data)}
+            return "image", {"fragments": (shown,), "parameters": size}
         case _:
             return _BOUNDS[type(piece)], {"name": _bound_name(piece)}
 
@@ -217,6 +219,7 @@ def _node_json(node: Node) -> dict[str, object]:
             "where": node.where,
             "name": node.name,
             "text": fragments_json(node.fragments),
+            "value": outcome_json(node.value),
             "parameters": dict(node.parameters),
             "choices": [fragments_json(choice) for choice in node.choices],
             "streams": list(node.streams),
@@ -247,7 +250,7 @@ def known_text(fragments: Iterable[Fragment], arguments: Mapping[str, object]) -
         if value.source != "argument" or name is None or name not in arguments:
             break
         try:
-            made = value.apply(arguments[name])
+            made = value.apply(arguments[name], lambda each: arguments[str(each.name)])
         except Exception:  # noqa: BLE001 - the author's own line would raise it too
             break
         said.append(str(made))

@@ -48,6 +48,8 @@ class Mapped:
 class Itself:
     """The program's own state."""
 
+    words: str = "state"
+
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
@@ -121,6 +123,28 @@ def said(fragments: tuple[str | Mark, ...], known: Callable[[Value], object]) ->
     return "".join(
         part if isinstance(part, str) else str(known(part.value)) for part in fragments
     )
+
+
+def outcome_json(outcome: Outcome) -> object:
+    """Return *outcome* as a JSON value; unknown values are objects."""
+    match outcome:
+        case Known(value=constant):
+            return constant
+        case Made(value=value):
+            return {"value": value.as_json()}
+        case Said(fragments=fragments):
+            return {
+                "text": [
+                    part if isinstance(part, str) else part.value.as_json()
+                    for part in fragments
+                ]
+            }
+        case Listed(items=items):
+            return [outcome_json(item) for item in items]
+        case Mapped(items=pairs):
+            return {"items": {key: outcome_json(item) for key, item in pairs}}
+        case Itself(words=words) | Opaque(words=words):
+            return {"object": words}
 
 
 def values_in(outcome: Outcome) -> Iterator[Value]:

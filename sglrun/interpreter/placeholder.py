@@ -66,21 +66,22 @@ class Placeholder(str):
         """Ask about the value."""
         return self._oracle.ask(question, self.value, usual=usual)
 
-    def _spelled(self, step: str, *args: object) -> str:
+    def _spelled(self, step: str, *args: object) -> "Placeholder":
+        # A subclass of text is as good as text, and can be asked.
         if self.is_composite and (step == "str" or args == ("",)):
-            return str.__str__(self)
-        return self._oracle.marks.text(self.value.then(step, *args))
+            return self
+        return self.derived(self.value.then(step, *args))
 
     def __str__(self) -> str:
-        """Return a mark, as plain text."""
+        """Stand for the value's text."""
         return self._spelled("str")
 
     def __repr__(self) -> str:
-        """Return a mark, without quotes: which ones is not known."""
+        """Stand for the value as Python writes it."""
         return self._spelled("repr")
 
     def __format__(self, spec: str) -> str:
-        """Return a mark, however wide it is to be."""
+        """Stand for the value's text in a format."""
         return self._spelled("format", spec)
 
     @property  # type: ignore[misc]
@@ -111,12 +112,10 @@ class Placeholder(str):
 
     def __getitem__(self, key: Any) -> "Placeholder":
         """Stand for a part of the value."""
-        if isinstance(key, Placeholder):
-            return self.derived(self.value.inexact())
-        if isinstance(key, slice):
+        if type(key) is slice:
             bounds = (key.start, key.stop, key.step)
             return self.derived(self.value.then("part", *bounds))
-        return self.derived(self.value.then("item", key))
+        return self.derived(self.value.then("item", _plain(key)))
 
     def __iter__(self) -> Iterator["Placeholder"]:
         """Ask; then one item stands for all."""
@@ -148,17 +147,17 @@ class Placeholder(str):
 
     def __add__(self, other: Any) -> Any:
         """Join with text or an expression, or stand for a sum."""
-        if isinstance(other, ir.ExprList | ir.Piece):
+        if issubclass(type(other), ir.ExprList | ir.Piece):
             return NotImplemented
         if type(other) is str:
             return str.__add__(self, other)
-        return self.derived(self.value.then("add", other))
+        return self.derived(self.value.then("add", _plain(other)))
 
     def __radd__(self, other: Any) -> Any:
         """Join with text, or stand for a sum."""
         if type(other) is str:
             return other + str.__str__(self)
-        return self.derived(self.value.then("radd", other))
+        return self.derived(self.value.then("radd", _plain(other)))
 
     def encode(self, *_: object, **__: object) -> bytes:
         """Ask; the answer is a mark, which encodings of bytes keep."""
@@ -179,6 +178,13 @@ class Placeholder(str):
     rpartition = partition
 
 
+def _plain(arg: object) -> object:
+    """Return *arg*, or the value that it stands for."""
+    if type(arg) is Placeholder and not arg.is_composite:
+        return arg.value
+    return arg
+
+
 def _claim(question: str, *, usual: bool = True) -> Callable[..., bool]:
     return lambda self, *_, **__: self.ask(question, usual=usual)
 
@@ -190,7 +196,7 @@ def _place(self: Placeholder, *_: object, **__: object) -> int:
 
 def _made(step: str) -> Callable[..., Placeholder]:
     def make(self: Placeholder, *args: object, **kwargs: object) -> Placeholder:
-        value = self.value.then(step, *args)
+        value = self.value.then(step, *map(_plain, args))
         return self.derived(value.inexact() if kwargs else value)
 
     return make

@@ -51,6 +51,7 @@ class Recorder(Observer):
         self._steps = 0
         self._generation: tuple[ir.Gen, int] | None = None
         self._joined: set[str | None] = set()  # what a join is about to assign
+        self._appending = 0  # how many texts it is about to append
         self._ended: TraceEnd | None = None
 
     @property
@@ -101,6 +102,9 @@ class Recorder(Observer):
         kind, given = described(piece)
         if "fragments" in given:
             given["fragments"] = self.fragments(*given["fragments"])
+        if kind == "text" and self._appending:
+            self._appending -= 1
+            given["parameters"] = {"by": "join"}
         self._add(kind, number, where=where, **given)
         return piece
 
@@ -125,6 +129,8 @@ class Recorder(Observer):
         if mode == "gather_variable":
             each = (self._streams[number].executor for number in numbers)
             self._joined = {name for one in each for name in one.evaluator.assigned}
+        else:
+            self._appending = len(numbers)
         self._add(
             "join",
             self._stream(executor),
@@ -141,7 +147,6 @@ class Recorder(Observer):
             "assign",
             self._stream(executor),
             name=name,
-            fragments=self._value_fragments(value),
             value=outcome_of(value, self.marks),
             parameters={"by": "join"} if name in self._joined else {},
             where=self._place(),
@@ -217,6 +222,7 @@ class Recorder(Observer):
 
     def fragments(self, text: str) -> tuple[Fragment, ...]:
         """Return *text* in constant parts and unknown values."""
+        text = str.__str__(text)  # a placeholder's own text, not another mark
         try:
             return self.marks.split(text)
         except DamagedMarkError:
@@ -224,15 +230,6 @@ class Recorder(Observer):
             first = self.marks.first(text) or Value(source="variable", name=None)
             kept = (text[:at],) if at else ()
             return (*kept, _unknown(first))
-
-    def _value_fragments(self, value: object) -> tuple[Fragment, ...]:
-        if type(value) is list:
-            each = [self._value_fragments(item) for item in value]
-            listed = [part for item in each for part in (*item, ", ")]
-            return ("[", *listed[:-1], "]")
-        if isinstance(value, str):
-            return self.fragments(str(value))
-        return self.fragments(repr(value))
 
     def _generate(
         self,

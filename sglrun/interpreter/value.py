@@ -1,7 +1,7 @@
 """A value that is not known before the run: where it comes from, what is made of it."""
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -41,17 +41,33 @@ class Value:
         return f"{self.source} {self.name!r}"
 
     def then(self, name: str, *args: object) -> Self:
-        """Return what *name* with *args* makes of it."""
-        exact = self.exact and all(map(is_constant, args))
-        kept = tuple(arg if is_constant(arg) else "…" for arg in args)
+        """Return what *name* with *args*, constants or values, makes of it."""
+        plain = [is_constant(arg) or isinstance(arg, Value) for arg in args]
+        inner = [arg.exact for arg in args if isinstance(arg, Value)]
+        exact = self.exact and all((*plain, *inner))
+        kept = tuple(
+            arg if known else "…" for arg, known in zip(args, plain, strict=True)
+        )
         return replace(self, steps=(*self.steps, Step(name, kept)), exact=exact)
 
     def inexact(self) -> Self:
         """Return the value with steps that are not all known."""
         return replace(self, exact=False)
 
-    def apply(self, given: object) -> Any:
+    def parts(self) -> Iterator["Value"]:
+        """Iterate over the value and those that its steps take."""
+        yield self
+        for step in self.steps:
+            for arg in step.args:
+                if isinstance(arg, Value):
+                    yield from arg.parts()
+
+    def apply(self, given: object, known: Callable[["Value"], object]) -> Any:
         """Return what the steps make of *given*.
+
+        Args:
+            given: the argument or variable.
+            known: tells the origin of another value, which a step takes.
 
         Raises:
             ProgramError: the steps are not all known.
@@ -60,7 +76,11 @@ class Value:
         if not self.exact:
             raise ProgramError(f"what is done to {self} is not known")
         for step in self.steps:
-            given = _STEPS[step.name](given, *step.args)
+            args = [
+                arg.apply(known(arg), known) if isinstance(arg, Value) else arg
+                for arg in step.args
+            ]
+            given = _STEPS[step.name](given, *args)
         return given
 
     def as_json(self) -> dict[str, object]:
@@ -90,6 +110,8 @@ def is_constant(given: object) -> bool:
 
 
 def _json(arg: object) -> object:
+    if isinstance(arg, Value):
+        return arg.as_json()
     return list(arg) if isinstance(arg, tuple) else arg
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from sglrun.errors import ProgramError
 from sglrun.lang.choices import ChoicesMethod
 from sglrun.lang.constraints import (
     REGEX_BOOL,
@@ -182,6 +183,27 @@ def defines(piece: Piece) -> tuple[str | None, ...]:
 def reasoning_name(name: str) -> str:
     """Return the variable that holds the reasoning of the generation *name*."""
     return f"{name}_reasoning_content"
+
+
+def role_after(role: str | None, pieces: tuple[Piece, ...]) -> str | None:
+    """Return the role that is open after *pieces*, where *role* is open before.
+
+    Raises:
+        ProgramError: a role begins inside another, or one ends that is not open.
+    """
+    for piece in pieces:
+        if isinstance(piece, RoleBegin):
+            if role is not None:
+                raise ProgramError(
+                    f"{piece.role!r} begins inside {role!r}; end {role!r} first"
+                )
+            role = piece.role
+        elif isinstance(piece, RoleEnd):
+            if role != piece.role:
+                opened = f"{role!r} is open" if role else "no role is open"
+                raise ProgramError(f"{piece.role!r} ends but {opened}")
+            role = None
+    return role
 
 
 def _pieces(given: object) -> tuple[Piece, ...]:

@@ -208,7 +208,7 @@ def test_what_is_said_while_an_error_is_handled_is_not_constant() -> None:
     def body(s: Any, q: str) -> None:
         s += SYS
         try:
-            json.loads(f"{q}")
+            json.loads(f"[{q}")
         except ValueError:
             s += "no JSON"
         s += sgl.gen("a")
