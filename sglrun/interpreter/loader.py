@@ -26,8 +26,10 @@ def load_program(spec: str) -> Program:
         spec: ``path.py``, ``path.py:name`` or ``package.module:name``. Without a name
             the module must define exactly one program. In place of a name may stand a
             call with literal arguments: ``path.py:make(lang="fr")`` is the program
-            that ``make`` returns or would run, and ``path.py:main().triage`` the one
-            called ``triage`` that is defined inside ``main``.
+            that ``make`` returns or would run, ``path.py:main().triage`` the one
+            called ``triage`` that is defined inside ``main``, and
+            ``path.py:__main__("--shots", 3).triage`` the one that the script defines
+            when it is run with these arguments.
 
     Raises:
         ProgramLoadError: no such file or module, its code raised, no such program in

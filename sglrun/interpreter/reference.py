@@ -1,6 +1,9 @@
 """A reference: what stands after the colon of ``path.py:name``, and what it finds."""
 
 import ast
+import runpy
+import sys
+from functools import partial
 from types import ModuleType
 
 from sglrun.errors import ProgramLoadError
@@ -15,8 +18,9 @@ def resolve(module: ModuleType, reference: str, place: str) -> Program:
         module: where to look.
         reference: ``name``; ``group.name``; ``make()`` or ``make(lang="fr")``, for the
             program that a function returns or would run; ``main().name`` for one that
-            is defined inside a function. A call is left where it would run a program,
-            so no model is asked. Arguments are literals.
+            is defined inside a function; ``__main__("--shots", 3).name`` for one that
+            a script defines when it is run with these arguments. A call is left where
+            it would run a program, so no model is asked. Arguments are literals.
         place: how an error calls the module.
 
     Raises:
@@ -99,7 +103,7 @@ class _Finder:
         return programs[0]
 
     def _call(self, call: ast.Call) -> tuple[Definitions, object]:
-        function = self.find(call.func)
+        function = self._called(call.func)
         if not callable(function):
             raise ProgramLoadError(
                 f"{ast.unparse(call.func)!r} in {self._place} cannot be called"
@@ -110,6 +114,11 @@ class _Finder:
         with collecting() as definitions:
             returned = function(*args, **kwargs)
         return definitions, returned
+
+    def _called(self, node: ast.expr) -> object:
+        if isinstance(node, ast.Name) and node.id == "__main__":
+            return partial(_run_as_script, str(self._module.__file__))
+        return self.find(node)
 
     def _literal(self, node: ast.expr) -> object:
         try:
@@ -128,6 +137,15 @@ class _Finder:
             f"{ast.unparse(call)} in {self._place} defines no {what} before it would "
             f"run one (programs: {names})"
         )
+
+
+def _run_as_script(file: str, *arguments: object) -> None:
+    before = sys.argv
+    sys.argv = [file, *map(str, arguments)]
+    try:
+        runpy.run_path(file, run_name="__main__")
+    finally:
+        sys.argv = before
 
 
 def _programs(module: ModuleType) -> list[tuple[str, Program]]:

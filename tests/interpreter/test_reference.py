@@ -171,6 +171,56 @@ def test_a_reference_that_finds_nothing_says_why(
         load(FACTORY, reference)
 
 
+SCRIPT = """
+    import argparse
+    import sglang as sgl
+
+    def main(args):
+        shots = "Q" * args.shots
+
+        @sgl.function
+        def few_shot(s, question):
+            s += shots + question
+
+        sgl.set_default_backend(sgl.RuntimeEndpoint("http://127.0.0.1:1"))
+        states = few_shot.run_batch([{"question": "a"}, {"question": "b"}])
+        print(states[0]["answer"])
+
+    if __name__ == "__main__":
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--shots", type=int, required=True)
+        main(parser.parse_args())
+    """
+
+
+@pytest.mark.parametrize("reference", [".few_shot", ""])
+def test_a_program_inside_a_scripts_main_is_reached(load: Load, reference: str) -> None:
+    """The script is run with its arguments, up to where it would run the program."""
+    before = list(sys.argv)
+    program = load(SCRIPT, f":__main__('--shots', 3){reference}")
+    texts: list[str] = []
+
+    class State:
+        def __iadd__(self, text: str) -> Self:
+            texts.append(text)
+            return self
+
+    program.func(State(), "?")
+
+    assert texts == ["QQQ?"]
+    assert sys.argv == before
+
+
+def test_a_script_that_refuses_its_arguments_is_a_load_error(
+    load: Load, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the script tells goes to stderr; the load error names the reference."""
+    with pytest.raises(ProgramLoadError, match=r"prog\.py:__main__\(\).*SystemExit: 2"):
+        load(SCRIPT, ":__main__()")
+
+    assert "--shots" in capsys.readouterr().err
+
+
 def test_loading_asks_no_model(load: Load) -> None:
     """A script that runs its program at once is loaded up to there, and says so."""
     text = """
