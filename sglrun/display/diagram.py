@@ -127,6 +127,12 @@ def _select_words(node: Node) -> str:
     return f"select {node.name or _UNNAMED} of {choices}"
 
 
+def _branch_words(node: Node) -> str:
+    taken = node.parameters.get("taken")
+    assumed = "" if taken is None else f", taken as {'yes' if taken else 'no'}"
+    return f"unknown: {node.name}{assumed}"
+
+
 _UNNAMED = "(unnamed)"
 _WORDS: Mapping[Kind, Callable[[Node], str]] = {
     "image": lambda node: f"image {fragments_words(node.fragments)}",
@@ -135,9 +141,7 @@ _WORDS: Mapping[Kind, Callable[[Node], str]] = {
         ("gen", node.name or _UNNAMED, *parameters(node))
     ),
     "select": _select_words,
-    "branch": lambda node: (
-        f"{node.name}? taken as {'yes' if node.parameters['taken'] else 'no'}"
-    ),
+    "branch": _branch_words,
     "assign": lambda node: f"s[{node.name!r}] = {outcome_words(node.value)}",
     "fork": lambda node: f"fork into {len(node.streams)}",
     "join": lambda node: f"join {len(node.streams)} ({node.name})",

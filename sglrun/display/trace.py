@@ -11,7 +11,7 @@ from sglrun.display.wording import of_many
 
 _LABEL = 8
 _MOST_LINES = 12
-_WIDTH_OF_A_FILE = 100
+_WIDTH_OF_A_FILE = 140
 
 
 def render_trace(report: TraceReport, *, color: bool) -> str:

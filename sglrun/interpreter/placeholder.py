@@ -23,24 +23,29 @@ class Oracle(Protocol):
 
     marks: Marks
 
-    def ask(self, question: str, value: Value, *, usual: bool = True) -> bool:
+    def ask(self, question: str, value: Value, *, usual: bool | None = None) -> bool:
         """Return the answer to a yes-or-no question; note that it was asked.
 
         Args:
             question: what is asked, as in "the truth of".
             value: of what.
-            usual: what it most likely is.
+            usual: what it most likely is; ``None`` where it is no yes-or-no question.
         """
+        ...
+
+    def likely(self, value: Value) -> str | None:
+        """Return what *value* may well be, where it is one of a few texts."""
         ...
 
 
 class Placeholder(str):
     """Text like any other, whose content is not known."""
 
-    __slots__ = ("_oracle", "is_composite", "value")
+    __slots__ = ("_hashed", "_oracle", "is_composite", "value")
     value: Value
     is_composite: bool
     _oracle: Oracle
+    _hashed: bool  # a mapping looks it up: what follows is no question of the author
 
     def __new__(cls, value: Value, oracle: Oracle, text: str | None = None) -> Self:
         """Return a placeholder of *value*, about which *oracle* is asked.
@@ -55,6 +60,7 @@ class Placeholder(str):
         made = str.__new__(cls, own)
         made.value = value
         made.is_composite = text is not None
+        made._hashed = False  # noqa: SLF001 - its own
         made._oracle = oracle  # noqa: SLF001 - its own
         return made
 
@@ -62,7 +68,7 @@ class Placeholder(str):
         """Return the placeholder of a value that comes from this one."""
         return Placeholder(value, self._oracle)
 
-    def ask(self, question: str, *, usual: bool = True) -> bool:
+    def ask(self, question: str, *, usual: bool | None = None) -> bool:
         """Ask about the value."""
         return self._oracle.ask(question, self.value, usual=usual)
 
@@ -87,7 +93,7 @@ class Placeholder(str):
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """Ask for the type, which ``isinstance`` with anything but ``str`` needs."""
-        self.ask("the type of", usual=False)
+        self.ask("the type of")
         return Placeholder
 
     def __getattr__(self, name: str) -> Any:
@@ -124,9 +130,24 @@ class Placeholder(str):
             yield self[number]
 
     def __hash__(self) -> int:
-        """Ask; the answer is found in no mapping."""
+        """Ask; the answer is found where a likely value is."""
         self.ask("a lookup by")
-        return id(self)
+        self._hashed = True
+        likely = self._oracle.likely(self.value)
+        return id(self) if likely is None else hash(likely)
+
+    def __eq__(self, other: object) -> bool:
+        """Ask, unless a mapping does."""
+        likely = self._oracle.likely(self.value)
+        if self._hashed:
+            self._hashed = False
+            return type(other) is str and str.__eq__(other, likely or "")
+        usual = likely is None or type(other) is not str or other == likely
+        return self.ask("a comparison of", usual=usual)
+
+    def __ne__(self, other: object) -> bool:
+        """Ask."""
+        return not self == other
 
     def __len__(self) -> int:
         """Ask; the answer is that of one item."""
@@ -185,8 +206,8 @@ def _plain(arg: object) -> object:
     return arg
 
 
-def _claim(question: str, *, usual: bool = True) -> Callable[..., bool]:
-    return lambda self, *_, **__: self.ask(question, usual=usual)
+def _claim(question: str) -> Callable[..., bool]:
+    return lambda self, *_, **__: self.ask(question, usual=True)
 
 
 def _place(self: Placeholder, *_: object, **__: object) -> int:
@@ -218,8 +239,7 @@ def _attach(names: Iterable[str], method: Callable[..., object]) -> None:
 _attach(("__copy__", "__deepcopy__"), _itself)
 _attach(("__bool__",), _claim("the truth of"))
 _attach(("__contains__",), _claim("a search in"))
-_attach(("__eq__", "__lt__", "__le__", "__gt__", "__ge__"), _claim("a comparison of"))
-_attach(("__ne__",), _claim("a comparison of", usual=False))
+_attach(("__lt__", "__le__", "__gt__", "__ge__"), _claim("a comparison of"))
 _attach((name for name in dir(str) if name.startswith("is")), _claim("a test of"))
 _attach(("startswith", "endswith"), _claim("a test of"))
 _attach(("count", "find", "index", "rfind", "rindex"), _place)

@@ -16,7 +16,12 @@ from sglrun.interpreter.marks import DamagedMarkError, Marks, find_mark, has_mar
 from sglrun.interpreter.observer import Observed, Observer
 from sglrun.interpreter.outcome import outcome_of
 from sglrun.interpreter.placeholder import Placeholder
-from sglrun.interpreter.trace_end import EndKind, TraceEnd, TraceEndError
+from sglrun.interpreter.trace_end import (
+    EndKind,
+    TraceEnd,
+    TraceEndError,
+    error_words,
+)
 from sglrun.interpreter.traced_stream import TracedStream, common_prefix, shared
 from sglrun.interpreter.value import Mark, Value
 from sglrun.lang import ir
@@ -51,6 +56,7 @@ class Recorder(Observer):
         self._steps = 0
         self._generation: tuple[ir.Gen, int] | None = None
         self._joined: set[str | None] = set()  # what a join is about to assign
+        self._options: dict[int, str] = {}  # of each select the first
         self._appending = 0  # how many texts it is about to append
         self._ended: TraceEnd | None = None
 
@@ -92,7 +98,7 @@ class Recorder(Observer):
             # With a row's own values it might not have been raised: what is said while
             # it is handled, the end of a ``with s.user():`` too, is not constant.
             place = raising_place(raised, self._program_file) or where
-            self.end("error", self._in_words(raised), place)
+            self.end("error", error_words(raised, self.marks), place)
         if isinstance(piece, ir.Gen | ir.Select):
             return self._generate(executor, number, piece, where)
         if isinstance(piece, ir.Image):
@@ -175,7 +181,11 @@ class Recorder(Observer):
         origin = self.marks.first(value) or Value(source="variable", name=None)
         return Placeholder(origin.then("…").inexact(), self, value)
 
-    def ask(self, question: str, value: Value, *, usual: bool = True) -> bool:
+    def likely(self, value: Value) -> str | None:
+        """Return the first option of the select that *value* comes from."""
+        return None if value.steps else self._options.get(value.node)
+
+    def ask(self, question: str, value: Value, *, usual: bool | None = None) -> bool:
         """Answer *question* about *value*.
 
         Raises:
@@ -187,14 +197,16 @@ class Recorder(Observer):
         self.end("question", reason, where)
         self._stop_unless_whole(reason)
         self._asked[where, question] += 1
-        answer = usual == (self._asked[where, question] <= _USUAL_TIMES)
+        often = self._asked[where, question] > _USUAL_TIMES
+        answer = usual != often
         if self._running:
+            taken = {} if usual is None else {"taken": answer}
             self._add(
                 "branch",
                 self._running[-1],
                 name=reason,
                 where=where,
-                parameters={"taken": answer},
+                parameters=taken,
             )
         return answer
 
@@ -215,7 +227,7 @@ class Recorder(Observer):
         """Note how the program itself ended: with *failure*, if it failed."""
         reason, where = "the end of the program", None
         if failure is not None:
-            reason, where = self._in_words(failure.cause), failure.where
+            reason, where = error_words(failure.cause, self.marks), failure.where
             if self._whole:
                 self._add("end", self._stream(executor), name=reason, where=where)
         self.end("end" if failure is None else "error", reason, where)
@@ -251,6 +263,7 @@ class Recorder(Observer):
         node = self._add(kind, number, where=where, **given)
         if isinstance(piece, ir.Select):
             value = Value(source="variable", name=piece.name, node=node)
+            self._options[node] = str.__str__(piece.choices[0])
             return replace(piece, choices=(self.marks.text(value),))
         self._generation = piece, node
         # The text stands for any value: none can be parsed out of it.
@@ -328,15 +341,6 @@ class Recorder(Observer):
 
     def _place(self) -> str | None:
         return calling_place(self._program_file)
-
-    def _in_words(self, raised: BaseException) -> str:
-        if isinstance(raised, TraceEndError):
-            return str(raised)
-        text = str(raised)
-        first = self.marks.first(text)
-        if first is not None or has_mark(text):
-            text = f"of {first or 'an unknown value'}"
-        return f"{type(raised).__name__} while tracing: {text}"
 
 
 def _unknown(value: Value) -> Fragment:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sglrun.interpreter.graph import Fragment
+from sglrun.interpreter.marks import Marks, has_mark
 from sglrun.lang.prompt import Prompt
 
 EndKind = Literal[
@@ -54,6 +55,17 @@ class TraceEnd:
                 f"before {at} uses it"
             )
         return _ADVICE[self.kind].format(at=at)
+
+
+def error_words(raised: BaseException, marks: Marks) -> str:
+    """Return what *raised* says about a trace, marks in words."""
+    text = str(raised)
+    if isinstance(raised, TraceEndError):
+        return text
+    first = marks.first(text)
+    if first is not None or has_mark(text):
+        text = f"of {first or 'an unknown value'}"
+    return f"{type(raised).__name__} while tracing: {text}"
 
 
 _ADVICE: Mapping[str, str] = {

@@ -84,7 +84,7 @@ def test_a_person_reads_a_tree(folder: Path) -> None:
     assert run.stdout.startswith("prefix  52 characters, 6 tokens (counted by mock")
     assert "ends    argument 'ticket' (prog.py:7)\n" in run.stdout
     assert "├── fork into 2  prog.py:10\n" in run.stdout
-    assert "a comparison of variable 'team'? taken as yes" in run.stdout
+    assert "unknown: a comparison of variable 'team', taken as yes" in run.stdout
     assert "the first 3 rows share" in run.stdout
     assert "\x1b" not in run.stdout
 
