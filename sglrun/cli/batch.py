@@ -12,6 +12,7 @@ from sglrun.batch.rows import read_rows
 from sglrun.batch.runner import BatchOptions, BatchRunner
 from sglrun.batch.summary import RunSummary
 from sglrun.cli.backend import chosen_backend, offer_backend
+from sglrun.cli.dry_run import write_estimate
 from sglrun.cli.interrupt import caught_signals
 from sglrun.cli.log import logging_to
 from sglrun.cli.options import with_settings
@@ -37,6 +38,11 @@ def batch(
         str,
         typer.Argument(metavar="INPUTS", help="Rows as JSONL, .gz or .zst; - is stdin"),
     ],
+    *,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say what would be asked; send nothing."),
+    ] = False,
     **options: object,
 ) -> None:
     """Run a program over every row of a JSONL file: one line in, one line out.
@@ -53,6 +59,9 @@ def batch(
             streams.say(f"sglrun: warning: {note}")
         offered = offer_backend(config)
         loaded = load_program(program)
+        if dry_run:
+            write_estimate(loaded, inputs, config, streams, offered)
+            return
         summary = run_batch(loaded, inputs, config, streams, offered)
     raise typer.Exit(summary.exit_code)
 

@@ -4,28 +4,25 @@ import importlib
 import json
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated
 
 import typer
 
-from sglrun.backends.base import Backend, named_template
 from sglrun.batch.rows import given, read_rows
-from sglrun.cli.backend import chosen_backend, offer_backend
+from sglrun.cli.backend import offer_backend
 from sglrun.cli.log import logging_to
 from sglrun.cli.options import with_settings
 from sglrun.cli.streams import Streams, only_results_on_stdout, write_out
-from sglrun.config import RunConfig, resolve_config
+from sglrun.cli.tokens import TokenCounter, token_counter
+from sglrun.config import resolve_config
 from sglrun.display.diagram import as_dot, as_mermaid
 from sglrun.display.traced import SharedText, TraceReport
-from sglrun.errors import SglrunError, UsageError
-from sglrun.interpreter.lazy_backend import LazyBackend
+from sglrun.errors import UsageError
 from sglrun.interpreter.loader import load_program
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.traced_stream import common_prefix
 from sglrun.interpreter.tracer import first_prompt, trace_program
-from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate
 
 _ROWS = 8
 
@@ -85,53 +82,6 @@ def trace(
     write_out(text.encode("utf-8", "backslashreplace"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenCounter:
-    """Who counts tokens, and in whose markup.
-
-    Attributes:
-        backend: counts exactly; without one it is an estimate.
-        template: how roles are written.
-    """
-
-    backend: Backend | None
-    template: ChatTemplate
-
-    @property
-    def name(self) -> str:
-        """Who counts."""
-        if self.backend is None or not self.backend.capabilities.token_counts:
-            return "an estimate: 4 bytes a token"
-        return f"counted by {self.backend.kind}, {self.backend.model}"
-
-    def shared(self, text: str, rows: int = 0) -> SharedText:
-        """Return *text* with its tokens."""
-        tokens = Backend.count_tokens(self.backend, text)  # type: ignore[arg-type]
-        if self.backend is not None:
-            tokens = self.backend.count_tokens(text)
-        return SharedText(text=text, tokens=tokens if text else 0, rows=rows)
-
-
-def token_counter(config: RunConfig, offered: LazyBackend) -> TokenCounter:
-    """Return who counts: the backend of a run, if it can be had without asking for it.
-
-    A backend that the user names must open; without one, the embedded engine counts if
-    it has a model.
-
-    Raises:
-        SglrunError: the named backend cannot be opened.
-    """
-    try:
-        backend = chosen_backend(config, offered)
-    except SglrunError:
-        if config.names_backend:
-            raise
-        name = config.backend_options.chat_template
-        template = DEFAULT_TEMPLATE if name is None else named_template(name)
-        return TokenCounter(backend=None, template=template)
-    return TokenCounter(backend=backend, template=backend.chat_template)
-
-
 def trace_report(
     program: Program, inputs: str | None, most: int, counter: TokenCounter
 ) -> TraceReport:
@@ -147,14 +97,19 @@ def trace_report(
         first_prompt(program, each, template=counter.template).text
         for each in arguments
     ]
-    rows = counter.shared(common_prefix(prompts), len(prompts)) if prompts else None
+    rows = shared(common_prefix(prompts), counter, len(prompts)) if prompts else None
     return TraceReport(
         program=program.name,
         trace=found,
-        prefix=counter.shared(found.prefix.prompt.text),
+        prefix=shared(found.prefix.prompt.text, counter),
         rows=rows,
         counted_by=counter.name,
     )
+
+
+def shared(text: str, counter: TokenCounter, rows: int = 0) -> SharedText:
+    """Return *text*, which so many *rows* begin with, with its tokens."""
+    return SharedText(text=text, tokens=counter.count(text), rows=rows)
 
 
 def read_arguments(

@@ -50,6 +50,7 @@ class Node:
         choices: of a select.
         streams: of a fork, the prompts that begin here; of a join, those that end.
         value: of an assignment, what is assigned.
+        prompt: of a request, the whole text that it comes after, markup included.
     """
 
     id: int
@@ -63,6 +64,7 @@ class Node:
     choices: tuple[tuple[Fragment, ...], ...] = ()
     streams: tuple[int, ...] = ()
     value: Outcome = NOTHING
+    prompt: tuple[Fragment, ...] = ()
 
     @property
     def reads(self) -> tuple[Value, ...]:

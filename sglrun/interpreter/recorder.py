@@ -260,6 +260,7 @@ class Recorder(Observer):
         _, given = described(piece)
         if isinstance(piece, ir.Select):
             given["choices"] = tuple(map(self.fragments, piece.choices))
+        given["prompt"] = self.fragments(executor.evaluator.prompt.text)
         node = self._add(kind, number, where=where, **given)
         if isinstance(piece, ir.Select):
             value = Value(source="variable", name=piece.name, node=node)
