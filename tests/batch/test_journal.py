@@ -1,6 +1,7 @@
 """The journal."""
 
 import errno
+import fcntl
 import os
 import resource
 from pathlib import Path
@@ -181,3 +182,24 @@ def test_one_journal_takes_anothers_place(tmp_path: Path) -> None:
 
     assert entries_in(path) == ENTRIES
     assert [each.name for each in tmp_path.iterdir()] == ["out.part"]
+
+
+def test_a_lock_of_a_removed_file_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who locks a journal just as another run removes it opens a new one."""
+    path = tmp_path / "out.part"
+    flock, removed = fcntl.flock, []
+
+    def removed_meanwhile(fd: int, operation: int) -> None:
+        if not removed:
+            removed.append(path)
+            path.unlink()
+        flock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", removed_meanwhile)
+    journal = Journal(path)
+    journal.append(ENTRIES)
+    journal.close()
+
+    assert entries_in(path) == ENTRIES

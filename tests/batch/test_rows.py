@@ -51,6 +51,7 @@ def asks(s: ProgramState, q: object, n: object = 1) -> None:
     ("content", "values"),
     [
         (b'\xef\xbb\xbf{"q":"a"}\n', ["a"]),
+        (b"\xef\xbb\xbf\n", []),
         (b'{"q":"a"}\r\n{"q":"b"}\r\n', ["a", "b"]),
         (b'{"q":"a"}\n{"q":"b"}', ["a", "b"]),
         (b'\n \t\r\n{"q":"a"}\n\n', ["a"]),
