@@ -13,7 +13,7 @@ for each point) and ``answer`` (all of it, as Markdown).
 import sglrun as sgl
 
 # From two to seven words, so that even a poor list can be read back.
-POINT = r"\w{1,14}( \w{1,14}){1,6}"
+POINT = r"[\w']{1,16}( [\w']{1,16}){1,6}"
 SKELETON = rf"1\. {POINT}\n2\. {POINT}\n3\. {POINT}"
 
 

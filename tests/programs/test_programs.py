@@ -26,7 +26,7 @@ NAMES = sorted(path.stem for path in (ROOT / "programs").glob("*.py"))
 # What each program writes, in this order; a numbered variable by its first number.
 VARIABLES = {
     "chat_turns": ("reply_1",),
-    "essay_judge": ("claim", "score", "remark", "summary", "grade"),
+    "essay_judge": ("claim", "remark", "score", "advice", "verdict"),
     "extract_contact": ("contact",),
     "few_shot_qa": ("answer",),
     "sentiment": ("feeling", "sentiment", "stars"),
