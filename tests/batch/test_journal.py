@@ -189,7 +189,8 @@ def test_a_lock_of_a_removed_file_is_none(
 ) -> None:
     """Who locks a journal just as another run removes it opens a new one."""
     path = tmp_path / "out.part"
-    flock, removed = fcntl.flock, []
+    flock = fcntl.flock
+    removed: list[Path] = []
 
     def removed_meanwhile(fd: int, operation: int) -> None:
         if not removed:
