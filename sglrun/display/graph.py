@@ -42,6 +42,8 @@ class _Growing:
         self.root = Tree(Text(title, style="bold"), guide_style="dim")
         self._open: dict[int, list[Tree]] = defaultdict(lambda: [self.root])
         self._streams: list[int] = []
+        self._last: tuple[Tree, Tree, Text] | None = None  # above, below, as it was
+        self._times = 1
 
     def add(self, node: Node) -> None:
         self._streams.append(node.stream)
@@ -56,12 +58,23 @@ class _Growing:
             around = self._open[self._streams[node.follows[0]]]
             stack[:] = [around[-1].add(_label(node))]
             return
-        grown = stack[-1].add(_label(node))
+        grown = self._grow(stack[-1], _label(node))
         if node.kind in _OPENS:
             stack.append(grown)
         for number, stream in enumerate(node.streams if node.kind == "fork" else ()):
             branch = grown.add(Text(f"branch {number}", style="dim"))
             self._open[stream] = [branch]
+
+    def _grow(self, above: Tree, label: Text) -> Tree:
+        """Add *label*, or count it where it repeats the one before."""
+        last = self._last
+        if last is not None and last[0] is above and last[2] == label:
+            self._times += 1
+            last[1].label = label.copy().append(f"  {self._times:,} times", style="dim")
+            return last[1]
+        grown = above.add(label)
+        self._last, self._times = (above, grown, label), 1
+        return grown
 
 
 def _label(node: Node) -> Text:

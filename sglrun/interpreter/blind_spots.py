@@ -1,8 +1,9 @@
 """Blind spots: what an author's code can ask of a value without its noticing.
 
 Python gives a value no say in ``is``, and text none in what the functions of ``re``
-find. Where these stand is read from the code of the program, of the functions and
-classes of its module, and of the programs that it calls.
+find, nor whether it stands in constant text. Where these stand is read from the code
+of the program, of the functions and classes of its module, and of the programs that it
+calls.
 """
 
 import dis
@@ -39,11 +40,15 @@ def blind_spots(program: Program) -> Iterator[tuple[str, str]]:
 
 def _in_code(code: CodeType, names: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     line: int | None = code.co_firstlineno
+    loaded: object = None
     for instruction in dis.get_instructions(code):
         line = instruction.starts_line or line
         what = _what(instruction, names)
+        if instruction.opname == "CONTAINS_OP" and isinstance(loaded, str):
+            what = "whether a value stands in constant text cannot be followed"
         if what is not None:
             yield f"{Path(code.co_filename).name}:{line}", what
+        loaded = _loaded(instruction, names)
 
 
 def _what(instruction: dis.Instruction, names: Mapping[str, Any]) -> str | None:
@@ -54,6 +59,15 @@ def _what(instruction: dis.Instruction, names: Mapping[str, Any]) -> str | None:
         found = names.get(str(instruction.argval))
         if found is re or isinstance(found, re.Pattern):
             return "what 're' finds in a value cannot be followed"
+    return None
+
+
+def _loaded(instruction: dis.Instruction, names: Mapping[str, Any]) -> object:
+    """Return what *instruction* loads, if that is constant or global."""
+    if instruction.opname == "LOAD_CONST":
+        return instruction.argval
+    if instruction.opname.startswith(("LOAD_GLOBAL", "LOAD_NAME")):
+        return names.get(str(instruction.argval))
     return None
 
 

@@ -327,6 +327,8 @@ class Recorder(Observer):
         self._steps += 1
         if self._steps > _MOST_STEPS:
             reason = f"more than {_MOST_STEPS:,} steps"
+            for stream in self._streams:  # how often a loop runs is not constant
+                stream.forget_from(where)
             self.end("budget", reason, where)
             raise TraceEndError(reason)
 

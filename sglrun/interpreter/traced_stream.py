@@ -35,6 +35,12 @@ class TracedStream:
                 return where
         return None
 
+    def forget_from(self, where: str | None) -> None:
+        """Forget what was added from the first piece of the line *where* on."""
+        lines = [line for _, line in self.pieces]
+        if where in lines:
+            del self.pieces[lines.index(where) :]
+
     def begun(self, length: int) -> Prompt:
         """Return the first *length* characters as a prompt of their own.
 

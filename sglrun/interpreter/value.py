@@ -38,6 +38,8 @@ class Value:
 
     def __str__(self) -> str:
         """Return its origin in words."""
+        if self.name is None and self.node < 0:
+            return "an unknown value"
         return f"{self.source} {self.name!r}"
 
     def then(self, name: str, *args: object) -> Self:

@@ -150,6 +150,10 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], object], str]] = {
         "what is done to variable 'a' cannot be repeated",
     ),
     "an identity": (lambda _, q: q is None, "what a value 'is' cannot be followed"),
+    "a search in a constant": (
+        lambda _, q: q in "abc",
+        "whether a value stands in constant text cannot be followed",
+    ),
     "a pattern": (lambda _, q: WORDS.match(q), "what 're' finds in a value"),
     "a parameter": (
         lambda s, q: s.__iadd__(sgl.gen("b", stop=q)),
