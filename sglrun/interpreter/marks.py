@@ -70,6 +70,20 @@ class Marks:
         """
         return tuple(part for part in self._split(text) if part != "")
 
+    def fragments(self, text: str) -> tuple[str | Mark, ...]:
+        """Return *text* as ``split`` does, up to a mark that is not whole.
+
+        What that stands for, and the rest, is a value that is not exactly known.
+        """
+        text = str.__str__(text)  # a placeholder's own text, not another mark
+        try:
+            return self.split(text)
+        except DamagedMarkError:
+            before = text[: find_mark(text)]
+            first = self.first(text) or Value(source="variable", name=None)
+            lost = Mark(first.then("…").inexact())
+            return (before, lost) if before else (lost,)
+
     def first(self, text: str) -> Value | None:
         """Return the value of the first mark in *text*, if it can be told."""
         found = _WHOLE.search(text)

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from sglrun.interpreter.failure import Failure, calling_place, raising_place
-from sglrun.interpreter.graph import Fragment, GraphBuilder, Kind, described
-from sglrun.interpreter.marks import DamagedMarkError, Marks, find_mark, has_mark
+from sglrun.interpreter.graph import GraphBuilder, Kind, described
+from sglrun.interpreter.marks import Marks, find_mark, has_mark
 from sglrun.interpreter.observer import Observed, Observer
 from sglrun.interpreter.outcome import outcome_of
 from sglrun.interpreter.placeholder import Placeholder
@@ -107,7 +107,7 @@ class Recorder(Observer):
             self._streams[number].pieces.append((piece, where))
         kind, given = described(piece)
         if "fragments" in given:
-            given["fragments"] = self.fragments(*given["fragments"])
+            given["fragments"] = self.marks.fragments(*given["fragments"])
         if kind == "text" and self._appending:
             self._appending -= 1
             given["parameters"] = {"by": "join"}
@@ -175,7 +175,7 @@ class Recorder(Observer):
             return [self.wrapped(item) for item in value]
         if type(value) is not str or not has_mark(value):
             return value
-        parts = self.fragments(value)
+        parts = self.marks.fragments(value)
         if len(parts) == 1 and not isinstance(parts[0], str):
             return Placeholder(parts[0].value, self)
         origin = self.marks.first(value) or Value(source="variable", name=None)
@@ -211,9 +211,16 @@ class Recorder(Observer):
         return answer
 
     def answers(self, number: int) -> list[str]:
-        """Return texts that stand for the answers of the generation under way."""
-        assert self._generation is not None, "its piece comes first"  # noqa: S101
-        gen, node = self._generation
+        """Return texts that stand for the answers of the generation under way.
+
+        Raises:
+            TraceEndError: it is not known which.
+        """
+        if self._generation is None:  # a batch inside, whose threads are not watched
+            reason = "a batch of another program"
+            self.end("generation", reason, self._place())
+            raise TraceEndError(reason)
+        (gen, node), self._generation = self._generation, None
         value = Value(source="variable", name=gen.name, node=node)
         values = [value.then("item", at) for at in range(number)] if number > 1 else []
         return [self._answer(gen, each) for each in values or [value]]
@@ -223,6 +230,11 @@ class Recorder(Observer):
         if self._ended is None:
             self._ended = self._end(kind, reason, where)
 
+    def abandon(self, reason: str) -> None:
+        """End the trace though the program goes on; it ends when it is next seen."""
+        self.end("time", reason)
+        self._whole = False
+
     def finish(self, executor: Observed, failure: Failure | None) -> None:
         """Note how the program itself ended: with *failure*, if it failed."""
         reason, where = "the end of the program", None
@@ -231,17 +243,6 @@ class Recorder(Observer):
             if self._whole:
                 self._add("end", self._stream(executor), name=reason, where=where)
         self.end("end" if failure is None else "error", reason, where)
-
-    def fragments(self, text: str) -> tuple[Fragment, ...]:
-        """Return *text* in constant parts and unknown values."""
-        text = str.__str__(text)  # a placeholder's own text, not another mark
-        try:
-            return self.marks.split(text)
-        except DamagedMarkError:
-            at = find_mark(text)
-            first = self.marks.first(text) or Value(source="variable", name=None)
-            kept = (text[:at],) if at else ()
-            return (*kept, _unknown(first))
 
     def _generate(
         self,
@@ -259,8 +260,8 @@ class Recorder(Observer):
         self._stop_unless_whole(kind)
         _, given = described(piece)
         if isinstance(piece, ir.Select):
-            given["choices"] = tuple(map(self.fragments, piece.choices))
-        given["prompt"] = self.fragments(executor.evaluator.prompt.text)
+            given["choices"] = tuple(map(self.marks.fragments, piece.choices))
+        given["prompt"] = self.marks.fragments(executor.evaluator.prompt.text)
         node = self._add(kind, number, where=where, **given)
         if isinstance(piece, ir.Select):
             value = Value(source="variable", name=piece.name, node=node)
@@ -292,7 +293,7 @@ class Recorder(Observer):
         ]
         text = common_prefix([each.text for each in streams])
         at = find_mark(text)
-        known = self.fragments(text)
+        known = self.marks.fragments(text)
         prompt = shared(streams, len(text) if at < 0 else at)
         found = TraceEnd(
             kind=kind, reason=reason, where=where, prompt=prompt, known=known
@@ -313,7 +314,7 @@ class Recorder(Observer):
         texts = [
             piece.value for piece, _ in stream.pieces if isinstance(piece, ir.Text)
         ]
-        parts = [part for text in texts for part in self.fragments(text)]
+        parts = [part for text in texts for part in self.marks.fragments(text)]
         first = next((at for at, part in enumerate(parts) if isinstance(part, Mark)), 0)
         return sum(len(part) for part in parts[first:] if isinstance(part, str))
 
@@ -344,7 +345,3 @@ class Recorder(Observer):
 
     def _place(self) -> str | None:
         return calling_place(self._program_file)
-
-
-def _unknown(value: Value) -> Fragment:
-    return Mark(value.then("…").inexact())

@@ -196,7 +196,7 @@ def _trace(
     thread.start()
     thread.join(_LIMIT_S)
     if thread.is_alive():
-        recorder.end("time", f"{_LIMIT_S:.0f} s of the program's own code")
+        recorder.abandon(f"{_LIMIT_S:g} s of the program's own code")
     return _finished(recorder, state)
 
 

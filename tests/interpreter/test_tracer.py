@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import sglrun as sgl
 from sglrun.backends.base import Completion, OnText, Request, Selection, SelectRequest
 from sglrun.backends.mock import MockBackend
+from sglrun.interpreter import tracer
 from sglrun.interpreter.function import Function
 from sglrun.interpreter.run import run_program
 from sglrun.interpreter.tracer import TracedPrefix, trace_prefix, trace_program
@@ -255,6 +256,43 @@ def test_an_endless_loop_ends() -> None:
     assert prefix.prompt.text == SYS
     assert prefix.ended_by == "more than 10,000 steps"
     assert prefix.where == line_of(body, 3)
+
+
+def test_a_program_that_takes_too_long_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A trace waits no longer than its limit; the program ends when next seen."""
+    monkeypatch.setattr(tracer, "_LIMIT_S", 0.05)
+    go, ended = threading.Event(), threading.Event()
+
+    def body(s: Any, q: str) -> None:
+        s += SYS
+        assert go.wait(WAIT_S)
+        try:
+            s += "late"
+        finally:
+            ended.set()
+
+    prefix = trace_program(sgl.function(body), template=DEFAULT_TEMPLATE).prefix
+    go.set()
+
+    assert ended.wait(WAIT_S)
+    assert prefix.prompt.text == SYS
+    assert prefix.ended_by == "0.05 s of the program's own code"
+
+
+def test_a_batch_inside_asks_no_model() -> None:
+    """A program that runs a batch of another one is traced up to that."""
+    backend = MockBackend()
+
+    def body(s: Any, q: str) -> None:
+        s += SYS
+        states = inner.run_batch([{"topic": "a"}, {"topic": "b"}], backend=backend)
+        s += states[0]["t"] + sgl.gen("a")
+
+    trace_program(sgl.function(body), template=DEFAULT_TEMPLATE)
+
+    assert backend.requests == []
 
 
 def test_the_first_prompt_may_be_constant() -> None:
