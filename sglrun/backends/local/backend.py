@@ -1,7 +1,6 @@
 """The embedded engine as a backend."""
 
 import re
-import threading
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -23,23 +22,21 @@ from sglrun.backends.base import (
 from sglrun.backends.local import store
 from sglrun.backends.local.constraint import constraint_of
 from sglrun.backends.local.context import ContextSettings
-from sglrun.backends.local.engine import Engine
 from sglrun.backends.local.generation import Generation, Task
-from sglrun.backends.local.grammar import Grammars, Matcher
+from sglrun.backends.local.grammar import Matcher
 from sglrun.backends.local.job import PrefixJob
-from sglrun.backends.local.model import Model
 from sglrun.backends.local.processors import usable_processors
 from sglrun.backends.local.radix import Tokens
+from sglrun.backends.local.runtime import Runtime
 from sglrun.backends.local.scoring import Scoring
 from sglrun.backends.local.template import derive_template
-from sglrun.backends.local.tokenizer import Tokenizer
 from sglrun.errors import BadRequestError, UnsupportedFeatureError
 from sglrun.lang.chat_template import ChatTemplate, get_chat_template_by_model_path
 from sglrun.lang.choices import ChoiceScore, TokenLogprob
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
 
-# What the bundled model's 30 layers make of it: some 22 KiB of memory for each token.
+# Of the bundled model, a token takes 22 KiB: some 370 MB in all.
 _SETTINGS = ContextSettings()
 
 _CAPABILITIES = Capabilities(
@@ -78,13 +75,8 @@ class LocalBackend(Backend):
         self.path = path
         self.model = path.stem
         self._settings = settings
-        self._model = Model(path)
-        self._tokenizer = Tokenizer(self._model)
+        self._runtime = Runtime(path, settings)
         self.chat_template = chat_template or self._own_template()
-        self._engine = Engine(self._model, self._tokenizer, settings)
-        self._lock = threading.Lock()
-        self._grammars: Grammars | None = None  # written under the lock
-        self._is_closed = False  # written under the lock
 
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Return the completion of *request*; waits for its turn and for the model.
@@ -100,29 +92,20 @@ class LocalBackend(Backend):
             UnsupportedFeatureError: the constraint cannot be followed.
             BackendError: the engine is closed.
         """
-        sampling = request.sampling
-        prompt = self._tokens(request.prompt, new=sampling.max_new_tokens)
-        pieces: SimpleQueue[str | None] = SimpleQueue()
-        matcher = self._matcher(sampling)
-        job = Generation(
-            Task(
-                prompt=prompt,
-                sampling=sampling,
-                patterns=_patterns(sampling.stop_regex),
-                matcher=matcher,
-                on_text=None if on_text is None else pieces.put,
-            ),
-            self._tokenizer,
-        )
-        if on_text is None:
-            self._engine.run(job)
-        else:
-            self._listen(job, pieces, on_text)
+        with self._runtime.in_use():
+            pieces: SimpleQueue[str | None] = SimpleQueue()
+            heard = None if on_text is None else pieces.put
+            job = Generation(self._task(request, heard), self._runtime.tokenizer)
+            if on_text is not None:
+                self._listen(job, pieces, on_text)
+            else:
+                self._runtime.engine.run(job)
+            samples = job.samples()
         return Completion(
-            samples=job.samples(),
+            samples=samples,
             usage=Usage(
                 requests=1,
-                prompt_tokens=len(prompt),
+                prompt_tokens=len(job.prompt),
                 cached_tokens=job.cached_tokens,
                 completion_tokens=job.completion_tokens,
             ),
@@ -139,24 +122,25 @@ class LocalBackend(Backend):
             BadRequestError: an option has no tokens, or does not fit into the model.
             BackendError: the engine is closed.
         """
-        options = tuple(self._option(choice) for choice in request.choices)
-        longest = max(map(len, options), default=0)
-        prompt = self._tokens(request.prompt, new=longest)
-        job = Scoring(prompt, options)
-        self._engine.run(job)
-        free = self._unconditional(options) if request.unconditional else None
-        return Selection(
-            scores=tuple(
+        with self._runtime.in_use():
+            options = tuple(self._option(choice) for choice in request.choices)
+            longest = max(map(len, options), default=0)
+            job = Scoring(self._tokens(request.prompt, new=longest), options)
+            self._runtime.engine.run(job)
+            free = self._unconditional(options) if request.unconditional else None
+            scores = tuple(
                 ChoiceScore(
                     choice=choice,
                     tokens=self._scored(options[at], job.scores[at]),
                     unconditional=None if free is None else free[at],
                 )
                 for at, choice in enumerate(request.choices)
-            ),
+            )
+        return Selection(
+            scores=scores,
             usage=Usage(
                 requests=1,
-                prompt_tokens=len(prompt) + sum(map(len, options)),
+                prompt_tokens=len(job.prompt) + sum(map(len, options)),
                 cached_tokens=job.cached_tokens,
             ),
         )
@@ -168,20 +152,21 @@ class LocalBackend(Backend):
             BadRequestError: it does not fit into the model.
             BackendError: the engine is closed.
         """
-        tokens = self._tokens(prompt, new=1)
-        job = PrefixJob(tokens)
-        self._engine.run(job)
+        with self._runtime.in_use():
+            job = PrefixJob(self._tokens(prompt, new=1))
+            self._runtime.engine.run(job)
         return Usage(
-            requests=1, prompt_tokens=len(tokens), cached_tokens=job.cached_tokens
+            requests=1, prompt_tokens=len(job.prompt), cached_tokens=job.cached_tokens
         )
 
     def count_tokens(self, text: str) -> int:
         """Return the exact number of tokens of *text*."""
-        return len(self._tokenizer.encode(text))
+        with self._runtime.in_use():
+            return len(self._runtime.tokenizer.encode(text))
 
     def flush_cache(self) -> bool:
         """Forget what no running request needs."""
-        self._engine.forget()
+        self._runtime.engine.forget()
         return True
 
     def get_server_info(self) -> Mapping[str, object]:
@@ -190,31 +175,24 @@ class LocalBackend(Backend):
             "model": self.model,
             "model_path": str(self.path),
             "context_length": self._limit,
-            "max_total_tokens": self._settings.cells,
-            "cached_tokens": self._engine.cached_tokens,
+            "max_total_tokens": self._settings.tokens,
+            "cached_tokens": self._runtime.engine.cached_tokens,
             "threads": usable_processors(),
         }
 
     def close(self) -> None:
         """End the thread, fail what is running, and free the memory."""
-        with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
-        self._engine.close()
-        if self._grammars is not None:
-            self._grammars.close()
-        self._model.close()
+        self._runtime.close()
 
     @property
     def _limit(self) -> int:
-        return min(self._model.context_length, self._settings.cells)
+        return min(self._runtime.model.context_length, self._settings.tokens)
 
     def _tokens(self, prompt: Prompt, *, new: int) -> Tokens:
         """Return the tokens of *prompt*, if *new* more fit after them."""
         if prompt.images:
             raise UnsupportedFeatureError("'local' cannot read images")
-        tokens = self._tokenizer.encode_prompt(prompt.text)
+        tokens = self._runtime.tokenizer.encode_prompt(prompt.text)
         if len(tokens) + new > self._limit:
             raise BadRequestError(
                 f"prompt of {len(tokens)} tokens and {new} new ones do not fit into "
@@ -224,14 +202,14 @@ class LocalBackend(Backend):
         return tokens
 
     def _option(self, choice: str) -> Tokens:
-        tokens = self._tokenizer.encode(choice)
+        tokens = self._runtime.tokenizer.encode(choice)
         if not tokens:
             raise BadRequestError(f"the choice {choice!r} has no tokens to score")
         return tokens
 
     def _scored(self, tokens: Tokens, scores: list[float]) -> tuple[TokenLogprob, ...]:
         return tuple(
-            TokenLogprob(score, token, self._tokenizer.text(token))
+            TokenLogprob(score, token, self._runtime.tokenizer.text(token))
             for token, score in zip(tokens, scores, strict=True)
         )
 
@@ -239,24 +217,35 @@ class LocalBackend(Backend):
         self, options: tuple[Tokens, ...]
     ) -> tuple[tuple[float, ...], ...]:
         """Return the log-probabilities of the options' tokens with nothing before."""
+        engine = self._runtime.engine
+        jobs = [Scoring(x[:1], (x[1:],)) if len(x) > 1 else None for x in options]
+        for job in jobs:
+            if job is not None:
+                engine.start(job)
         free = []
-        for option in options:
-            scores = [0.0]
-            if len(option) > 1:
-                job = Scoring(option[:1], (option[1:],))
-                self._engine.run(job)
-                scores += job.scores[0]
-            free.append(tuple(scores))
+        for job in jobs:
+            if job is not None:
+                engine.wait(job)
+            free.append((0.0, *(job.scores[0] if job is not None else ())))
         return tuple(free)
+
+    def _task(self, request: Request, on_text: OnText | None) -> Task:
+        sampling = request.sampling
+        return Task(
+            prompt=self._tokens(request.prompt, new=sampling.max_new_tokens),
+            sampling=sampling,
+            patterns=_patterns(sampling.stop_regex),
+            matcher=self._matcher(sampling),
+            on_text=on_text,
+        )
 
     def _matcher(self, sampling: SamplingParams) -> Callable[[], Matcher] | None:
         constraint = constraint_of(sampling)
         if constraint is None:
             return None
-        with self._lock:
-            if self._grammars is None:
-                self._grammars = Grammars(self._model, self._tokenizer)
-        make = partial(self._grammars.matcher, constraint.kind, constraint.text)
+        make = partial(
+            self._runtime.grammars().matcher, constraint.kind, constraint.text
+        )
         make().close()  # a constraint that cannot be compiled fails here
         return make
 
@@ -265,24 +254,23 @@ class LocalBackend(Backend):
     ) -> None:
         """Hand on the text of *job* as it comes, in the caller's thread."""
         job.future.add_done_callback(lambda _: pieces.put(None))
-        self._engine.start(job)
+        self._runtime.engine.start(job)
         try:
             while (piece := pieces.get()) is not None:
                 on_text(piece)
         except BaseException:
             job.cancelled = True
             raise
-        job.future.result()
+        self._runtime.engine.wait(job)
 
     def _own_template(self) -> ChatTemplate:
-        end = self._tokenizer.markup(self._tokenizer.end).decode("utf-8", "replace")
-        if self._model.template is not None:
+        source, tokenizer = self._runtime.model.template, self._runtime.tokenizer
+        if source is not None:
+            end = tokenizer.text(tokenizer.end)
             try:
-                return derive_template(
-                    self._model.template, name=f"{self.model} (its own)", end=end
-                )
+                return derive_template(source, name=self.model, end=end)
             except ValueError as exc:
-                warnings.warn(f"{self.path.name}: {exc}", stacklevel=2)
+                warnings.warn(f"{self.path.name}: {exc}", stacklevel=3)
         return get_chat_template_by_model_path(self.path.name)
 
 

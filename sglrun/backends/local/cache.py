@@ -114,12 +114,9 @@ class PrefixCache:
 
     def end(self, node: Node, *, computed: int | None = None) -> None:
         """Undo ``begin``; where only *computed* tokens came about, forget the rest."""
-        released = self._tree.unlock(node)
-        self._release(released)
-        if computed is None or released or node.holder is None:
-            return
-        if not node.children and not node.locks:
-            self._apply(self._tree.cut(node, computed))
+        self._release(self._tree.unlock(node))
+        if computed is not None and computed < node.depth:
+            self._forget_rest(node, computed)
 
     def pin(self, node: Node) -> None:
         """Keep the tokens of *node* from being given up.
@@ -146,6 +143,16 @@ class PrefixCache:
             pass
         while self.evict():
             pass
+
+    def _forget_rest(self, node: Node, computed: int) -> None:
+        """Let the tree know that the holder of *node* has not all of its tokens."""
+        if node.holder is None:
+            return
+        if not node.children:
+            self._apply(self._tree.cut(node, computed))
+        else:
+            holder, node.holder = node.holder, None
+            self.give_back(holder)
 
     def _pinned_size(self) -> int:
         return sum(node.depth for node in self._pinned.values())

@@ -3,7 +3,9 @@
 import json
 from dataclasses import dataclass
 
+from sglrun.backends.local.ebnf import engine_grammar
 from sglrun.backends.local.grammar import Kind
+from sglrun.backends.local.pattern import engine_pattern
 from sglrun.errors import BadRequestError
 from sglrun.lang.sampling import SamplingParams
 
@@ -41,11 +43,11 @@ def constraint_of(sampling: SamplingParams) -> Constraint | None:
             f"a generation has one constraint, not {' and '.join(given)}"
         )
     if sampling.regex is not None:
-        return Constraint("regex", sampling.regex)
+        return Constraint("regex", engine_pattern(sampling.regex))
     if sampling.json_schema is not None:
         return Constraint("json_schema", _spaced(sampling.json_schema))
     if sampling.ebnf is not None:
-        return Constraint("lark", sampling.ebnf)
+        return Constraint("lark", engine_grammar(sampling.ebnf))
     return None
 
 

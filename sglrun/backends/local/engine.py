@@ -3,6 +3,7 @@
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from sglrun.backends.local.context import Context, ContextSettings
 from sglrun.backends.local.job import Job
@@ -44,6 +45,15 @@ class Engine:
             BaseException: what the caller's wait was broken by; the job is given up.
         """
         self.start(job)
+        self.wait(job)
+
+    def wait(self, job: Job) -> None:
+        """Wait until *job*, which was started, is done.
+
+        Raises:
+            BackendError: it cannot be done, or the engine is closed.
+            BaseException: what the caller's wait was broken by; the job is given up.
+        """
         try:
             job.future.result()
         except BaseException:
@@ -56,15 +66,21 @@ class Engine:
         Raises:
             BackendError: the engine is closed.
         """
-        self._tell(lambda: self._scheduler.add(job))
+        try:
+            self._tell(lambda: self._scheduler.add(job))
+        except BackendError:
+            job.close()
+            raise
 
     def forget(self) -> None:
         """Let go of every prefix that no running job needs; waits until it is done."""
         done = threading.Event()
 
         def clear() -> None:
-            self._scheduler.cache.clear()
-            done.set()
+            try:
+                self._scheduler.cache.clear()
+            finally:
+                done.set()
 
         self._tell(clear)
         done.wait()
@@ -103,7 +119,8 @@ class Engine:
         while not self._inbox.empty():
             command = self._inbox.get()
             if command is not None:
-                command()
+                with suppress(Exception):  # the first cause is the one to tell
+                    command()
         self._scheduler.fail_all(BackendError(f"the engine stopped: {cause}"))
 
     def _obey(self) -> bool:

@@ -78,6 +78,11 @@ class Generation(Job):
         """Return a lane for each sample."""
         return self._writers if self.lane_cells else ()
 
+    def close(self) -> None:
+        """Free the state of the constraint."""
+        for writer in self._writers:
+            writer.close()
+
     def samples(self) -> tuple[Sample, ...]:
         """Return what was written, once the job is done."""
         shared: dict[str, object] = {
@@ -143,6 +148,11 @@ class Writer(Lane):
             piece = self._transcript.take(complete=self.done)
             if piece:
                 self._on_text(piece)
+
+    def close(self) -> None:
+        """Free the state of the constraint."""
+        if self._matcher is not None:
+            self._matcher.close()
 
     def sample(self, shared: Mapping[str, object]) -> Sample:
         """Return what was written, with what all samples have in common."""

@@ -108,6 +108,17 @@ class Job(ABC):
     def lanes(self) -> tuple[Lane, ...]:
         """Return the lanes after the prompt, which is computed now."""
 
+    def close(self) -> None:  # noqa: B027 - most jobs own nothing
+        """Let go of what the job owns beside memory."""
+
+    def finish(self, cause: BaseException | None) -> None:
+        """Tell who waits that the job is done, or why it could not be."""
+        self.close()
+        if cause is None:
+            self.future.set_result(None)
+        else:
+            self.future.set_exception(cause)
+
 
 class PromptLane(Lane):
     """The prompt of a job."""

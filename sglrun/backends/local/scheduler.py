@@ -17,7 +17,7 @@ from sglrun.errors import BackendError, BadRequestError
 
 # Jobs that run at once; beyond, a step only takes longer.
 _JOBS_AT_ONCE = 64
-# A prompt waits for another to compute what both begin with, if it is this much.
+# A prompt waits for another to compute what both begin with, from this length on.
 _WORTH_WAITING = 16
 # Waiting jobs that are looked at before a step.
 _LOOK_AHEAD = 256
@@ -49,7 +49,7 @@ class Scheduler:
         self._context = context
         settings = context.settings
         self.cache = PrefixCache(
-            context, cells=settings.cells, sequences=settings.sequences
+            context, cells=settings.tokens, sequences=settings.sequences
         )
         self._waiting: deque[Job] = deque()
         self._running: dict[Job, None] = {}
@@ -68,8 +68,7 @@ class Scheduler:
     def fail_all(self, cause: BaseException) -> None:
         """End every job with *cause*, and leave the context as it is."""
         for job in (*self._running, *self._waiting):
-            if not job.future.done():
-                job.future.set_exception(cause)
+            job.finish(cause)
         self._running.clear()
         self._waiting.clear()
         self._lanes.clear()
@@ -107,7 +106,7 @@ class Scheduler:
     def _is_prefix_coming(self, job: Job) -> bool:
         """Whether a running prompt computes what *job* begins with."""
         match = self.cache.match(job.prompt)
-        return match.length - self._usable(match) >= _WORTH_WAITING
+        return match.length >= _WORTH_WAITING and self._usable(match) < match.length
 
     def _usable(self, match: Match) -> int:
         lane = None if match.holder is None else self._prompts.get(match.holder)
@@ -144,8 +143,9 @@ class Scheduler:
                 and self.cache.make_room(needed, 1 + job.promised_lanes)
             ):
                 return None
-            if self.cache.match(job.prompt).length == match.length:
-                return match
+            left = self.cache.match(job.prompt)  # another may hold it now
+            if left.length == match.length:
+                return left
 
     def _begin_alone(self, job: Job) -> bool:
         """Loosen pins for *job*, since nothing else that ends could make room."""
@@ -155,7 +155,7 @@ class Scheduler:
             f"a prompt of {len(job.prompt)} tokens and {job.promised_cells} more do "
             f"not fit in the {self.cache.cells} that the engine holds"
         )
-        job.future.set_exception(BadRequestError(message))
+        job.finish(BadRequestError(message))
         return True
 
     # Computing.
@@ -256,13 +256,16 @@ class Scheduler:
         self.cache.promised -= job.promised_cells + job.recomputed
         self.cache.promised_sequences -= job.promised_lanes
         del self._running[job]
-        if cause is None:
-            job.future.set_result(None)
-        else:
-            job.future.set_exception(cause)
+        job.finish(cause)
 
     def _drop_cancelled(self) -> None:
         for job in [job for job in self._running if job.cancelled]:
-            self._end(job, BackendError("nobody waits for the answer"))
-        if any(job.cancelled for job in self._waiting):
-            self._waiting = deque(job for job in self._waiting if not job.cancelled)
+            self._end(job, _unwanted())
+        dropped = [job for job in self._waiting if job.cancelled]
+        for job in dropped:
+            self._waiting.remove(job)
+            job.finish(_unwanted())
+
+
+def _unwanted() -> BackendError:
+    return BackendError("nobody waits for the answer any more")

@@ -1,0 +1,129 @@
+"""The sampler."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sglrun.backends.local.context import Logits
+from sglrun.backends.local.sampler import Mask, Sampler, log_softmax, logprob
+from sglrun.lang.sampling import DEFAULTS, SamplingParams
+
+LOGITS = np.log(np.array([0.1, 0.4, 0.2, 0.3], np.float32))
+END = 3
+
+
+def sampler(number: int = 0, prompt: tuple[int, ...] = (), **sampling: Any) -> Sampler:
+    return Sampler(
+        SamplingParams.of(**sampling).over(DEFAULTS),
+        number=number,
+        prompt=prompt,
+        ends=frozenset({END}),
+    )
+
+
+def draws(
+    drawer: Sampler, count: int = 300, logits: Logits = LOGITS, mask: Mask | None = None
+) -> list[int]:
+    return [drawer.draw(logits, mask) for _ in range(count)]
+
+
+@pytest.mark.parametrize("sampling", [{"temperature": 0}, {"top_k": 1}])
+def test_greedy_takes_the_likeliest(sampling: dict[str, Any]) -> None:
+    """Temperature 0 and ``top_k`` 1 always give the likeliest token."""
+    assert set(draws(sampler(**sampling), 20)) == {1}
+
+
+def test_draws_follow_the_probabilities() -> None:
+    """At temperature 1 tokens come as often as the model says."""
+    counts = Counter(draws(sampler(seed=1), 4000))
+
+    for token, share in enumerate([0.1, 0.4, 0.2, 0.3]):
+        assert counts[token] / 4000 == pytest.approx(share, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "left"),
+    [
+        ({"top_k": 2}, {1, 3}),
+        ({"top_p": 0.5}, {1, 3}),
+        ({"top_p": 0.4}, {1}),
+        ({"top_p": 0.75}, {1, 2, 3}),
+        ({"top_k": 3, "top_p": 0.5}, {1, 3}),
+        ({"min_p": 0.6}, {1, 3}),
+        ({"temperature": 1e-3}, {1}),
+        ({"top_p": 1e-9}, {1}),
+    ],
+)
+def test_unlikely_tokens_are_left_out(sampling: dict[str, Any], left: set[int]) -> None:
+    """``top_k``, ``top_p`` and ``min_p`` keep the likeliest tokens, together too."""
+    assert set(draws(sampler(seed=2, **sampling))) == left
+
+
+def test_the_nucleus_may_be_large() -> None:
+    """A flat distribution keeps its share of tokens, however many they are."""
+    flat = np.zeros(5000, np.float32)
+    drawn = draws(sampler(seed=3, top_p=0.5), 3000, flat)
+
+    assert max(drawn) < 2500
+    assert len(set(drawn)) > 1500
+
+
+def test_the_seed_decides() -> None:
+    """The same seed and number draw the same; another of either does not."""
+    first = draws(sampler(seed=5))
+
+    assert draws(sampler(seed=5)) == first
+    assert draws(sampler(seed=-6)) != first
+    assert draws(sampler(seed=5, number=1)) != first
+    assert draws(sampler()) != draws(sampler())
+
+
+def test_only_allowed_tokens_are_drawn() -> None:
+    """A mask holds, also over what a ban or a bias would have it."""
+    mask = np.array([True, False, False, False])
+    only_end = np.array([False, False, False, True])
+
+    assert set(draws(sampler(seed=1), 20, mask=mask)) == {0}
+    assert sampler(temperature=0, min_new_tokens=5).draw(LOGITS, only_end) == END
+
+
+def test_the_text_does_not_end_too_early() -> None:
+    """Tokens that end the text are not drawn before ``min_new_tokens`` others."""
+    drawn = draws(sampler(seed=4, min_new_tokens=50), 200)
+
+    assert END not in drawn[:50]
+    assert END in drawn[50:]
+
+
+def test_penalties_count_what_was_drawn() -> None:
+    """Frequency grows with each draw, presence does not, repetition sees the prompt."""
+    frequency = sampler(temperature=0, frequency_penalty=0.5)
+    presence = sampler(temperature=0, presence_penalty=2.0)
+    repetition = sampler(temperature=0, repetition_penalty=2.0, prompt=(1,))
+
+    assert draws(frequency, 4) == [1, 3, 1, 2]
+    assert draws(presence, 5) == [1, 3, 2, 0, 1]
+    assert draws(repetition, 2) == [3, 2]
+
+
+def test_a_bias_is_added() -> None:
+    """``logit_bias`` moves a token's logit."""
+    assert sampler(temperature=0, logit_bias={0: 5.0}).draw(LOGITS, None) == 0
+
+
+def test_the_logits_stay_as_they_are() -> None:
+    """Drawing changes nothing in the logits, which other readers share."""
+    before = LOGITS.copy()
+    draws(sampler(seed=1, top_p=0.9, frequency_penalty=1.0, logit_bias={1: -3.0}), 5)
+
+    assert np.array_equal(before, LOGITS)
+
+
+def test_log_probabilities_are_exact() -> None:
+    """Both forms give the natural logarithm of the probability."""
+    scores = log_softmax(LOGITS + 100)
+
+    assert np.exp(scores) == pytest.approx([0.1, 0.4, 0.2, 0.3], abs=1e-5)
+    assert [logprob(LOGITS + 100, n) for n in range(4)] == pytest.approx(scores)

@@ -1,0 +1,316 @@
+"""The scheduler, over a context that checks what it is handed."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sglrun.backends.local.context import CACHE_FULL, ContextSettings, Entry, Logits
+from sglrun.backends.local.job import Job, Lane, PrefixJob
+from sglrun.backends.local.radix import Tokens
+from sglrun.backends.local.sampler import log_softmax
+from sglrun.backends.local.scheduler import Scheduler
+from sglrun.backends.local.scoring import Scoring
+from sglrun.errors import BackendError, BadRequestError
+
+VOCABULARY = 5
+
+
+def oracle(history: Tokens) -> Logits:
+    """Return the logits after *history*: any difference in it shows."""
+    seed = np.random.SeedSequence(history)
+    return np.random.default_rng(seed).normal(size=VOCABULARY).astype(np.float32)
+
+
+def continuation(prompt: Tokens, length: int, number: int = 0) -> Tokens:
+    """Return what sample *number* writes after *prompt*."""
+    written: Tokens = ()
+    for _ in range(length):
+        best = int(oracle(prompt + written).argmax())
+        written += ((best + number) % VOCABULARY,)
+    return written
+
+
+class FakeContext:
+    """Cells as sequences see them; a cell that two share is one object.
+
+    Attributes:
+        computed: tokens computed so far.
+        steps: the number of tokens in each step.
+    """
+
+    def __init__(self, cells: int, sequences: int, batch: int) -> None:
+        self.settings = ContextSettings(cells=cells, sequences=sequences, batch=batch)
+        self.cells: dict[int, list[list[int]]] = {}
+        self.computed = 0
+        self.steps: list[int] = []
+        self._histories: list[Tokens] = []
+
+    def fork(self, source: int, target: int, length: int) -> None:
+        """Share cells, if they are there."""
+        assert not self.cells.get(target), "the target of a fork is in use"
+        assert len(self.cells[source]) >= length, "forked beyond what is computed"
+        self.cells[target] = self.cells[source][:length]
+
+    def truncate(self, sequence: int, length: int) -> None:
+        """Let go of cells."""
+        self.cells[sequence] = self.cells.get(sequence, [])[:length]
+
+    def decode(self, entries: list[Entry]) -> int:
+        """Fill cells, if enough are free."""
+        assert 0 < len(entries) <= self.settings.batch
+        used = {id(cell) for cells in self.cells.values() for cell in cells}
+        if len(used) + len(entries) > self.settings.cells:
+            return CACHE_FULL
+        self._histories = []
+        for entry in entries:
+            cells = self.cells.setdefault(entry.sequence, [])
+            assert entry.position == len(cells), "positions have a gap"
+            cells.append([entry.token])
+            history = tuple(cell[0] for cell in cells)
+            self._histories.append(history if entry.wanted else ())
+        self.computed += len(entries)
+        self.steps.append(len(entries))
+        return 0
+
+    def logits(self, index: int) -> Logits:
+        """Return what follows the history of an entry."""
+        assert self._histories[index], "logits that were not asked for"
+        return oracle(self._histories[index])
+
+
+class Walk(Job):
+    """Writes the likeliest tokens in several samples, each off by its number."""
+
+    def __init__(self, prompt: Tokens, length: int, samples: int = 1) -> None:
+        cells = (length,) * samples if length else ()
+        super().__init__(prompt, lane_cells=cells)
+        self.closed = 0
+        self.walkers = tuple(_Walker(prompt, length, n) for n in range(samples))
+
+    def read(self, position: int, logits: Logits) -> None:
+        """Begin to write after the prompt."""
+        for walker in self.walkers if self.lane_cells else ():
+            walker.read(position, logits)
+
+    def lanes(self) -> tuple[Lane, ...]:
+        """Return the samples."""
+        return self.walkers if self.lane_cells else ()
+
+    def close(self) -> None:
+        """Count."""
+        self.closed += 1
+
+    def written(self) -> list[Tokens]:
+        """Return what each sample wrote."""
+        return [tuple(w.tokens[len(self.prompt) :]) for w in self.walkers]
+
+
+class _Walker(Lane):
+    is_kept = True
+
+    def __init__(self, prompt: Tokens, length: int, number: int) -> None:
+        super().__init__(prompt, computed=len(prompt), wanted_from=len(prompt))
+        self._end = len(prompt) + length
+        self._number = number
+
+    def read(self, position: int, logits: Logits) -> None:
+        assert position == len(self.tokens) - 1
+        self.tokens.append((int(logits.argmax()) + self._number) % VOCABULARY)
+        self.done = len(self.tokens) == self._end
+
+
+def finish(scheduler: Scheduler, limit: int = 2000) -> None:
+    """Step until nothing is left to do."""
+    for _ in range(limit):
+        if scheduler.is_idle:
+            return
+        scheduler.step()
+    pytest.fail("the scheduler does not come to an end")
+
+
+def run(context: FakeContext, jobs: Sequence[Job]) -> Scheduler:
+    """Run *jobs* together."""
+    scheduler = Scheduler(context)
+    for job in jobs:
+        scheduler.add(job)
+    finish(scheduler)
+    return scheduler
+
+
+prompts = st.lists(st.integers(0, 2), min_size=1, max_size=40).map(tuple)
+walks = st.tuples(prompts, st.integers(0, 12), st.integers(1, 4))
+
+
+@given(
+    st.lists(st.lists(walks, max_size=8), max_size=4),
+    st.integers(80, 300),
+    st.integers(6, 24),
+    st.integers(1, 32),
+)
+def test_each_job_gets_its_own_answer(
+    rounds: list[list[tuple[Tokens, int, int]]], cells: int, sequences: int, batch: int
+) -> None:
+    """Whatever runs beside it and whatever is cached, a job's answer is the same."""
+    context = FakeContext(cells=cells + sequences, sequences=sequences, batch=batch)
+    scheduler = Scheduler(context)
+    for asked in rounds:
+        jobs = [Walk(*each) for each in asked]
+        for job in jobs:
+            scheduler.add(job)
+        finish(scheduler)
+        for job, (prompt, length, samples) in zip(jobs, asked, strict=True):
+            if sequences > samples and len(prompt) + length * samples <= cells:
+                job.future.result(timeout=0)
+            if job.future.exception() is None:
+                assert job.written() == [
+                    continuation(prompt, length, n) for n in range(samples)
+                ]
+            assert job.closed == 1
+
+    scheduler.cache.clear()
+    assert not any(context.cells.values())
+    assert (scheduler.cache.promised, scheduler.cache.promised_sequences) == (0, 0)
+
+
+PREFIX = tuple(n % 3 for n in range(100))
+
+
+def test_a_shared_prefix_is_computed_once() -> None:
+    """Of prompts that arrive together, one computes what all begin with."""
+    context = FakeContext(cells=2000, sequences=40, batch=32)
+    jobs = [Walk((*PREFIX, n, 4), 1) for n in range(4)]
+    run(context, jobs)
+
+    assert context.computed == len(PREFIX) + 4 * 2
+    assert [job.cached_tokens for job in jobs] == [0, 100, 100, 100]
+
+
+def test_the_same_prompt_again_computes_one_token() -> None:
+    """Only the last token of a known prompt is computed, for its logits."""
+    context = FakeContext(cells=2000, sequences=40, batch=32)
+    scheduler = run(context, [Walk(PREFIX, 3)])
+    again = Walk(PREFIX, 0)
+    before = context.computed
+    scheduler.add(again)
+    finish(scheduler)
+
+    assert context.computed - before == 1
+    assert again.cached_tokens == len(PREFIX) - 1
+
+
+def test_what_was_written_is_known_afterwards() -> None:
+    """A prompt that goes on from an answer finds the answer computed."""
+    context = FakeContext(cells=2000, sequences=40, batch=32)
+    first = Walk(PREFIX, 10)
+    scheduler = run(context, [first])
+    second = Walk((*PREFIX, *first.written()[0], 4), 1)
+    scheduler.add(second)
+    finish(scheduler)
+
+    assert second.cached_tokens == len(PREFIX) + 9
+
+
+def test_a_pinned_prefix_outlives_what_came_later() -> None:
+    """A prefix that was asked to be kept stays when the rest is given up."""
+    context = FakeContext(cells=300, sequences=40, batch=32)
+    scheduler = run(context, [PrefixJob(PREFIX)])
+    for first in range(20):
+        scheduler.add(Walk((4, first, *range(60)), 4))
+        finish(scheduler)
+    last = Walk((*PREFIX, 4), 1)
+    scheduler.add(last)
+    finish(scheduler)
+
+    assert last.cached_tokens == len(PREFIX)
+
+
+def test_pins_give_way_to_a_job_that_needs_the_room() -> None:
+    """A prompt that fits only without the pins is answered all the same."""
+    context = FakeContext(cells=300, sequences=40, batch=32)
+    large = Walk((4, *range(240)), 4)
+    run(context, [PrefixJob(PREFIX), large])
+
+    assert large.written() == [continuation(large.prompt, 4)]
+
+
+def test_a_job_that_never_fits_is_refused_with_the_numbers() -> None:
+    """What needs more cells than there are fails by itself, and the rest goes on."""
+    context = FakeContext(cells=100, sequences=10, batch=32)
+    large, small = Walk(PREFIX, 5), Walk((1, 2), 2)
+    run(context, [large, small])
+
+    assert small.written() == [continuation((1, 2), 2)]
+    with pytest.raises(BadRequestError, match=r"100 tokens and 5 more.*90"):
+        large.future.result(timeout=0)
+
+
+def test_generating_goes_before_reading() -> None:
+    """Each step carries the next token of what generates, beside a long prompt."""
+    context = FakeContext(cells=2000, sequences=40, batch=8)
+    scheduler = Scheduler(context)
+    short, long = Walk((1,), 5), Walk(PREFIX, 1)
+    scheduler.add(short)
+    scheduler.step()
+    scheduler.add(long)
+    for _ in range(5):
+        scheduler.step()
+
+    assert short.future.done()
+    assert not long.future.done()
+    assert context.steps[1:5] == [8] * 4
+    finish(scheduler)
+
+
+def test_a_cancelled_job_leaves_nothing_behind() -> None:
+    """A job that nobody waits for ends early; half a prompt stays known as half."""
+    context = FakeContext(cells=2000, sequences=40, batch=16)
+    scheduler = Scheduler(context)
+    given_up, waiting, after = Walk(PREFIX, 5), Walk((1, 2), 2), Walk(PREFIX, 2)
+    scheduler.add(given_up)
+    scheduler.step()
+    scheduler.step()
+    scheduler.add(waiting)
+    given_up.cancelled = waiting.cancelled = True
+    scheduler.add(after)
+    finish(scheduler)
+
+    assert given_up.closed == waiting.closed == 1
+    assert after.cached_tokens == 32
+    assert after.written() == [continuation(PREFIX, 2)]
+    with pytest.raises(BackendError, match="nobody waits"):
+        given_up.future.result(timeout=0)
+
+
+def test_a_job_that_breaks_fails_alone() -> None:
+    """An exception in one job's own code reaches that job and no other."""
+
+    class Broken(Walk):
+        def read(self, position: int, logits: Logits) -> None:
+            raise ZeroDivisionError(position, logits)
+
+    context = FakeContext(cells=2000, sequences=40, batch=16)
+    broken, whole = Broken((1, 2), 2), Walk((1, 2, 3), 2)
+    run(context, [broken, whole])
+
+    assert whole.written() == [continuation((1, 2, 3), 2)]
+    with pytest.raises(ZeroDivisionError):
+        broken.future.result(timeout=0)
+
+
+def test_many_options_share_the_prompt() -> None:
+    """Options are scored exactly, each token once, the prompt once."""
+    context = FakeContext(cells=2000, sequences=40, batch=64)
+    options = tuple((n % 5, n // 5 % 5, *range(n % 3)) for n in range(100))
+    job = Scoring(PREFIX, (*options, (3,)))
+    run(context, [job])
+
+    assert context.computed == len(PREFIX) + sum(len(o) - 1 for o in options)
+    for option, scores in zip((*options, (3,)), job.scores, strict=True):
+        exact = [
+            float(log_softmax(oracle(PREFIX + option[:at]))[option[at]])
+            for at in range(len(option))
+        ]
+        assert scores == pytest.approx(exact, abs=1e-6)

@@ -1,0 +1,83 @@
+"""Chat templates from model files."""
+
+import pytest
+
+from sglrun.backends.local.template import derive_template
+from sglrun.lang.chat_template import ChatTemplate
+from sglrun.lang.prompt import Prompt
+
+CHATML = (
+    "{% for m in messages %}{% if loop.first and m['role'] != 'system' %}"
+    "<|im_start|>system\nBe kind.<|im_end|>\n{% endif %}"
+    "{{'<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' + '\n'}}"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+LLAMA3 = (
+    "{% for m in messages %}{% set c = '<|start|>' + m['role'] + '<|stop|>\n\n' "
+    "+ m['content'] | trim + eos_token %}{% if loop.index0 == 0 %}"
+    "{% set c = bos_token + c %}{% endif %}{{ c }}{% endfor %}"
+    "{% if add_generation_prompt %}<|start|>assistant<|stop|>\n\n{% endif %}"
+)
+GEMMA = (
+    "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}"
+    "{% endif %}{% for m in messages %}<turn>"
+    "{{ 'model' if m['role'] == 'assistant' else m['role'] }}\n{{ m['content'] }}"
+    "<end>\n{% endfor %}{% if add_generation_prompt %}<turn>model\n{% endif %}"
+)
+
+
+def derive(source: str, end: str = "<|im_end|>") -> ChatTemplate:
+    return derive_template(source, name="m", end=end)
+
+
+def test_a_default_system_prompt_is_found() -> None:
+    """What the template writes before a first user is the default system prompt."""
+    template = derive(CHATML)
+
+    assert template == ChatTemplate(
+        name="m",
+        roles={
+            "system": ("<|im_start|>system\n", "<|im_end|>\n"),
+            "user": ("<|im_start|>user\n", "<|im_end|>\n"),
+            "assistant": ("<|im_start|>assistant\n", "<|im_end|>\n"),
+        },
+        default_system="Be kind.",
+        stop=("<|im_end|>",),
+    )
+    opened = Prompt(template=template).with_role_begin("user").text
+    assert opened == ("<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\n")
+
+
+def test_the_beginning_of_all_text_is_left_out() -> None:
+    """The token that begins a text is no part of any role."""
+    template = derive(LLAMA3, end="<|eot|>")
+
+    assert template.roles["user"] == ("<|start|>user<|stop|>\n\n", "<|eot|>")
+    assert (template.default_system, template.stop) == (None, ("<|eot|>",))
+
+
+def test_a_model_may_know_no_system_role() -> None:
+    """A template that refuses system messages gives markup for the other roles."""
+    template = derive(GEMMA, end="<end>")
+
+    assert template.roles == {
+        "user": ("<turn>user\n", "<end>\n"),
+        "assistant": ("<turn>model\n", "<end>\n"),
+    }
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ messages",
+        "{{ nothing.at.all }}",
+        "no messages",
+        "{% for m in messages %}{{ m['content'] }}{% endfor %}!",
+        "{{ ''.__class__.__mro__ }}",
+        CHATML.replace("m['content']", "(loop.index|string) + m['content']"),
+    ],
+)
+def test_what_cannot_be_cut_is_refused(source: str) -> None:
+    """A template that prefixes and suffixes cannot say is refused, not half used."""
+    with pytest.raises(ValueError, match=r"template|go with"):
+        derive(source)
