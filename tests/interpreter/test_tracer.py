@@ -264,12 +264,14 @@ def test_a_program_that_takes_too_long_is_left(
     """A trace waits no longer than its limit; the program ends when next seen."""
     monkeypatch.setattr(tracer, "_LIMIT_S", 0.05)
     go, ended = threading.Event(), threading.Event()
+    passed: list[str] = []
 
     def body(s: Any, q: str) -> None:
         s += SYS
         assert go.wait(WAIT_S)
         try:
             s += "late"
+            passed.append("late")
         finally:
             ended.set()
 
@@ -277,6 +279,7 @@ def test_a_program_that_takes_too_long_is_left(
     go.set()
 
     assert ended.wait(WAIT_S)
+    assert passed == []
     assert prefix.prompt.text == SYS
     assert prefix.ended_by == "0.05 s of the program's own code"
 
