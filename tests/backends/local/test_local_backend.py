@@ -400,7 +400,9 @@ def test_the_template_is_the_model_files_own(
         entries = {entry.key: entry.value for entry in gguf.read_header(file).entries}
     source = entries["tokenizer.chat_template"]
     (length,) = struct.unpack("<Q", source[:8])
-    template = jinja2.Environment(autoescape=False).from_string(
+    template = jinja2.Environment(
+        autoescape=False
+    ).from_string(  # noqa: S701 - text
         source[8 : 8 + length].decode()
     )
     for roles in (("user",), ("system", "user"), ("user", "assistant", "user")):
@@ -439,7 +441,7 @@ def test_company_changes_nothing(model_path: Path) -> None:
 
 
 def test_the_end_fails_what_is_running(model_path: Path) -> None:
-    """Closing ends what is running with an error, twice is once, and nothing follows."""
+    """Closing fails what is running, twice is once, and nothing follows."""
     backend = LocalBackend(model_path, settings=SETTINGS)
     heard = threading.Event()
     request = ask(SHOTS, max_new_tokens=700, ignore_eos=True)
