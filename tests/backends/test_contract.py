@@ -113,7 +113,8 @@ def suited(backend: Backend, text: str = "Q: hi\nA:") -> Prompt:
 
 
 def request(prompt: Prompt, **sampling: Any) -> Request:
-    return Request(prompt=prompt, sampling=SamplingParams.of(**sampling).over(DEFAULTS))
+    given = {"temperature": 0.0, "max_new_tokens": 24, **sampling}
+    return Request(prompt=prompt, sampling=SamplingParams.of(**given).over(DEFAULTS))
 
 
 @pytest.mark.parametrize("prompt_of", [plain, chat])
