@@ -43,6 +43,7 @@ class Replay:
         self._samples = {step: group for group in plan.samples for step in group}
         self._expected: set[tuple[int, ...]] = set()
         self._futures: dict[tuple[int, str | None], Future[object]] = {}
+        self._asked: dict[int, list[Future[object]]] = {}
         self._groups: dict[tuple[int, ...], ProgramStateGroup] = {}
         self._left: dict[int, deque[Node]] = {_ROOT: deque()}
         for step in plan.steps:
@@ -102,11 +103,10 @@ class Replay:
 
     def _is_idle(self, streams: tuple[int, ...]) -> bool:
         """Return whether all that *streams* have asked for is there."""
-        asked = {step.id for step in self._plan.requests if step.stream in streams}
         return all(
             future.done()
-            for (node, _), future in self._futures.items()
-            if node in asked
+            for stream in streams
+            for future in self._asked.get(stream, ())
         )
 
     def _needs(self, step: Node) -> tuple[Value, ...]:
@@ -156,4 +156,6 @@ class Replay:
             self._shared.expect(executor.evaluator.prompt, len(group))
         executor.submit(piece, step.where)
         for name in ir.defines(piece):
-            self._futures[step.id, name] = executor.future(name)
+            future = executor.future(name)
+            self._futures[step.id, name] = future
+            self._asked.setdefault(step.stream, []).append(future)
