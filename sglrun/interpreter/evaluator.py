@@ -35,6 +35,7 @@ class Evaluator:
         meta_info: what the backend told about each.
         finish_reasons: why each generation ended.
         assigned: the names assigned here, not inherited from before a fork.
+        said: what was said here, answers as texts; not what stood before a fork.
         streams: the texts as they grow, where the program is streamed.
     """
 
@@ -53,6 +54,7 @@ class Evaluator:
         self.meta_info: dict[Name, object] = {}
         self.finish_reasons: dict[Name, str] = {}
         self.assigned: dict[Name, None] = {}
+        self.said: list[ir.Piece] = []
         self.streams = streams
         self._scope_starts: dict[str, int] = {}
         self._stream_text(prompt.text)
@@ -97,6 +99,7 @@ class Evaluator:
 
     def _advance(self, piece: ir.Text | ir.RoleBegin | ir.RoleEnd | ir.Image) -> None:
         before = len(self.prompt.text)
+        self.said.append(piece)
         match piece:
             case ir.Text(value=value):
                 self.prompt = self.prompt.with_text(value)
@@ -129,7 +132,7 @@ class Evaluator:
             request, None if listener is None else listener.hear
         )
         thoughts, answers = _split(gen, completion.samples)
-        self.prompt = self.prompt.with_text(answers[0])
+        self._answer(answers[0])
         if listener is not None:
             listener.complete(answers[0])
         values = [
@@ -170,12 +173,16 @@ class Evaluator:
             chosen, meta = decision.choice, _select_meta(selection.scores, decision)
         if chosen not in select.choices:
             raise ResponseError(f"the backend chose {chosen!r}, which is no choice")
-        self.prompt = self.prompt.with_text(chosen)
+        self._answer(chosen)
         self._stream_text(GeneratedText(chosen))
         if select.name is None:
             return ()
         self.meta_info[select.name] = meta
         return (self.assign(select.name, chosen),)
+
+    def _answer(self, text: str) -> None:
+        self.prompt = self.prompt.with_text(text)
+        self.said.append(ir.Text(text))
 
     def _resolved(self, own: SamplingParams) -> SamplingParams:
         sampling = own.over(self._sampling).over(DEFAULTS)

@@ -57,7 +57,7 @@ class Recorder(Observer):
         self._generation: tuple[ir.Gen, int] | None = None
         self._joined: set[str | None] = set()  # what a join is about to assign
         self._options: dict[int, str] = {}  # of each select the first
-        self._appending = 0  # how many texts it is about to append
+        self._appending = 0  # how many pieces it is about to append
         self._ended: TraceEnd | None = None
 
     @property
@@ -108,7 +108,7 @@ class Recorder(Observer):
         kind, given = described(piece)
         if "fragments" in given:
             given["fragments"] = self.marks.fragments(*given["fragments"])
-        if kind == "text" and self._appending:
+        if self._appending:
             self._appending -= 1
             given["parameters"] = {"by": "join"}
         self._add(kind, number, where=where, **given)
@@ -132,11 +132,11 @@ class Recorder(Observer):
     ) -> None:
         """Note that *children* are brought back into *executor*."""
         numbers = tuple(map(self._stream, children))
+        each = [self._streams[number].executor.evaluator for number in numbers]
         if mode == "gather_variable":
-            each = (self._streams[number].executor for number in numbers)
-            self._joined = {name for one in each for name in one.evaluator.assigned}
+            self._joined = {name for one in each for name in one.assigned}
         else:
-            self._appending = len(numbers)
+            self._appending = sum(len(one.said) for one in each)
         self._add(
             "join",
             self._stream(executor),

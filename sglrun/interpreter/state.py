@@ -237,7 +237,6 @@ class ProgramStateGroup:
         """Hold *states*, forked from *parent*."""
         self.states = states
         self._parent = parent
-        self._start = len(parent.stream_executor.evaluator.prompt.text)
 
     def __len__(self) -> int:
         """Return the number of branches."""
@@ -291,12 +290,14 @@ class ProgramStateGroup:
 
         Args:
             mode: ``gather_variable`` gives each variable that a branch assigned as the
-                list of its values, by branch; ``concate_and_append`` appends what the
-                branches said, in order.
+                list of its values, by branch; ``concate_and_append`` says what the
+                branches said, in order: text, turns and images.
 
         Raises:
             ValueError: another mode.
             ForkError: a branch failed; its cause is the ``__cause__``.
+            ProgramError: what the branches said does not fit one after the other, as
+                where each ends the same turn.
         """
         if mode not in ("gather_variable", "concate_and_append"):
             raise ValueError(
@@ -323,10 +324,13 @@ class ProgramStateGroup:
             ]
 
     def _concatenate(self) -> None:
-        start = self._start
-        for state in self.states:
-            prompt = state.stream_executor.evaluator.prompt
-            self._parent += prompt.text[start:]
+        self._parent += ir.ExprList(
+            tuple(
+                piece
+                for state in self.states
+                for piece in state.stream_executor.evaluator.said
+            )
+        )
 
     def _raise_failure(self) -> None:
         for index, state in enumerate(self.states):

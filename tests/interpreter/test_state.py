@@ -272,6 +272,64 @@ def test_join_may_concatenate() -> None:
     assert s.text() == "root s0 s1 end OUT"
 
 
+def test_join_brings_turns_and_images_that_the_branches_said() -> None:
+    """A chat API is sent what the branches said as turns, images in their places."""
+    seen = sgl.image("http://e.org/a.png")
+    s = new()
+    s += sgl.user("compare") + sgl.assistant_begin() + " pre"
+    group = s.fork(2)
+    group += lambda index: f" s{index}" + sgl.gen("v")
+    group[1] += sgl.assistant_end() + sgl.user(seen + "and this")
+    group.join("concate_and_append")
+    s += sgl.assistant("ok")
+    prompt = s.stream_executor.evaluator.prompt
+
+    assert [message.as_openai() for message in prompt.messages[1:]] == [
+        {"role": "assistant", "content": "pre s0 OUT s1 OUT"},
+        {
+            "role": "user",
+            "content": [
+                {"type": "image_url", "image_url": {"url": "http://e.org/a.png"}},
+                {"type": "text", "text": "and this"},
+            ],
+        },
+        {"role": "assistant", "content": "ok"},
+    ]
+    assert (prompt.loose_text, len(prompt.images)) == ("", 1)
+    assert s.text() == (
+        "USER:compare\nASSISTANT: pre s0 OUT s1 OUT\n"
+        "USER:<image>and this\nASSISTANT:ok\n"
+    )
+
+
+def test_join_of_branches_that_forked_themselves() -> None:
+    """What a branch joined from its own branches comes with it, once."""
+    s = new()
+    s += "root"
+    group = s.fork(1)
+    group += " a"
+    inner = group[0].fork(2)
+    inner += lambda index: f" {index}"
+    inner.join("concate_and_append")
+    group += " b"
+    group.join("concate_and_append")
+
+    assert s.text() == "root a 0 1 b"
+
+
+def test_branches_that_end_the_same_turn_cannot_be_concatenated() -> None:
+    """The join is refused at its line, and nothing of it is said."""
+    s = new()
+    s += sgl.assistant_begin() + "pre"
+    group = s.fork(2)
+    group += sgl.assistant_end()
+
+    with pytest.raises(ProgramError, match="'assistant' ends but no role is open"):
+        group.join("concate_and_append")
+
+    assert s.text() == "ASSISTANT:pre"
+
+
 def test_another_mode_is_refused() -> None:
     """A mode that does not exist is refused with those that do."""
     with pytest.raises(ValueError, match=r"'bogus'.*gather_variable or concate"):
