@@ -343,4 +343,7 @@ def _without_password(url: str) -> str:
         raise ConfigError(f"{shown!r} is no address: {exc}") from exc
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise ConfigError(f"{shown!r} is no address; write it as http://host:port")
-    return urlunsplit(parts._replace(query="", fragment=""))
+    bare = urlunsplit(parts._replace(query="", fragment=""))
+    if parts.query:
+        raise ConfigError(f"{bare!r} has a query after it; an address has none")
+    return bare

@@ -223,9 +223,14 @@ def test_a_pattern_is_kept(backend: Backend) -> None:
 
 def test_a_schema_is_kept(backend: Backend) -> None:
     """A generation held to a schema is JSON that fits it."""
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    schema |= {"required": ["a"]}
-    asked = request(chat(backend), json_schema=json.dumps(schema))
+    whole = {"type": "integer", "minimum": 0, "maximum": 9}
+    schema = {
+        "type": "object",
+        "properties": {"a": whole},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    asked = request(chat(backend), json_schema=json.dumps(schema), max_new_tokens=64)
     value = json.loads(backend.generate(asked).samples[0].text)
 
     assert isinstance(value["a"], int)

@@ -48,13 +48,15 @@ class Recipe:
         removed: taken away again.
         prepare: finishes the installation, given its ``site-packages``.
         command: what is run in the environment's ``bin``; ``{port}``, ``{model}`` (the
-            checkpoint) and ``{workers}`` (addresses) are filled in.
+            checkpoint), ``{gguf}`` (the model file) and ``{workers}`` (addresses) are
+            filled in.
         environment: variables that it is started with.
         ready: the path that answers 200 when it can be asked.
         needs_model: a checkpoint of the bundled model is made for it.
+        is_here: it is in the environment of the tests already.
     """
 
-    packages: tuple[str, ...]
+    packages: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     prepare: Callable[[Path], None] = lambda _: None
@@ -62,6 +64,7 @@ class Recipe:
     environment: Mapping[str, str] = field(default_factory=dict)
     ready: str = "/health"
     needs_model: bool = False
+    is_here: bool = False
 
 
 def _put_cpu_kernels(site: Path) -> None:
@@ -81,6 +84,10 @@ def _name_vllm(site: Path) -> None:
 
 
 RECIPES: Mapping[str, Recipe] = {
+    "llama-server": Recipe(
+        command=("python", str(HERE / "llama_server.py"), "{gguf}", "{port}"),
+        is_here=True,
+    ),
     "sglang": Recipe(
         packages=tuple(
             (HERE / "sglang_requirements.txt").read_text("utf-8").split("\n")[:-1]
@@ -188,18 +195,24 @@ def running(name: str, *workers: str) -> Iterator[str]:
     if address := os.environ.get(f"SGLRUN_LIVE_{name.replace('-', '_').upper()}"):
         yield address
         return
-    recipe, home = RECIPES[name], ROOT / name
-    if not home.exists():
+    recipe = RECIPES[name]
+    programs = Path(sys.executable).parent if recipe.is_here else ROOT / name / "bin"
+    if not programs.exists():
         raise NotInstalledError(
             f"{name} is not installed; run: python tests/live/servers.py {name}"
         )
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    said = {"port": str(port), "model": str(checkpoint())}
+    said = {
+        "port": str(port),
+        "model": str(checkpoint()),
+        "gguf": str(find_model()) if recipe.is_here else "",
+    }
     program, *rest = recipe.command
-    command = [str(home / "bin" / program)]
+    command = [str(programs / program)]
     for part in rest:
         command += workers if part == "{workers}" else [part.format(**said)]
+    ROOT.mkdir(parents=True, exist_ok=True)
     log = ROOT / f"{name}.log"
     with log.open("wb") as words:
         process = subprocess.Popen(
@@ -253,7 +266,7 @@ def _last_words(log: Path) -> str:
 def main(*names: str) -> int:
     """Install the named servers, or all; say what could not be installed."""
     failed = 0
-    for name in names or RECIPES:
+    for name in names or [name for name in RECIPES if not RECIPES[name].is_here]:
         _say(f"{name}: installing into {ROOT / name}")
         try:
             install(name, find_model())

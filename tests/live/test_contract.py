@@ -32,6 +32,8 @@ class Where(NamedTuple):
 
 
 WHERE = (
+    Where("openai", "llama-server"),
+    Where("anthropic", "llama-server"),
     Where("sglang", "sglang"),
     Where("openai", "sglang"),
     Where("anthropic", "sglang"),

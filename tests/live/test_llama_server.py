@@ -1,6 +1,7 @@
 """The OpenAI-shaped backend on a real llama.cpp server.
 
-Run with ``pytest -m live``; the model comes from ``sglrun models pull``.
+It takes seconds, and runs with all the other tests; the model comes from
+``sglrun models pull``.
 """
 
 import json
@@ -22,7 +23,7 @@ from sglrun.lang.constraints import DTYPES
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.engine
 
 PLAIN = Prompt().with_text("The capital of France is")
 SCHEMA = {
