@@ -1,7 +1,7 @@
 """The runner: one program over many rows, until the last or until it must stop."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Literal, Self
@@ -72,6 +72,7 @@ class BatchRunner:
         options: BatchOptions | None = None,
         *,
         on_note: Callable[[str], None] | None = None,
+        on_results: Callable[[Sequence[RowResult]], None] | None = None,
         limits: Limits | None = None,
     ) -> None:
         """Prepare; nothing runs before the iteration.
@@ -81,6 +82,8 @@ class BatchRunner:
             backend: the model side.
             options: how to run it.
             on_note: told what a user should know, from any thread.
+            on_results: told of results when they are there, by the thread that
+                iterates, before they wait for those that are to come before them.
             limits: those of the requests; made from *options* if not given.
         """
         options = options or BatchOptions()
@@ -88,6 +91,7 @@ class BatchRunner:
         self._backend = backend
         self._options = options
         self._on_note = on_note or (lambda _: None)
+        self._on_results = on_results or (lambda _: None)
         self._num_threads = options.num_threads or auto_num_threads()
         self._limits = limits or Limits(
             max_in_flight=options.max_in_flight or self._num_threads,
@@ -204,6 +208,7 @@ class BatchRunner:
         for batch in fan_out.batches():
             for result in batch:
                 self._tally.add(result)
+            self._on_results(batch)
             self._check_errors()
             yield batch
 

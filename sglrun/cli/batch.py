@@ -108,7 +108,13 @@ def run_batch(
             open_output(program, backend, reader, config, view)
         )
         runner = stack.enter_context(
-            BatchRunner(program, backend, batch_options(config), on_note=view.note)
+            BatchRunner(
+                program,
+                backend,
+                batch_options(config),
+                on_note=view.note,
+                on_results=lambda results: view.add(results, resumed=output.resumed),
+            )
         )
         view.watch(runner)
         view.expect_rows_of(inputs)
@@ -117,7 +123,6 @@ def run_batch(
             with caught_signals(drain(runner, view, config.safety.grace)), view:
                 for results in runner.batches(rows):
                     output.append(results)
-                    view.add(results, resumed=output.resumed)
                 output.finish(runner.summary())
         except SglrunError:
             view.summarize(runner.summary(), resumed=output.resumed)

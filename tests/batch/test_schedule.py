@@ -179,9 +179,16 @@ def test_a_run_follows_the_schedule(precache: bool) -> None:  # noqa: FBT001
         for index in range(12)
     ]
     options = BatchOptions(num_threads=1, schedule="prefix", precache=precache)
-    with BatchRunner(ask, backend, options) as runner:
+    came: list[int] = []
+    with BatchRunner(
+        ask,
+        backend,
+        options,
+        on_results=lambda results: came.extend(result.index for result in results),
+    ) as runner:
         indexes = [result.index for result in runner.results(given_rows)]
     documents = [request.prompt.text[:10] for request in backend.requests]
 
     assert indexes == list(range(12))
     assert documents == sorted(documents)
+    assert [index % 3 for index in came] == sorted(index % 3 for index in indexes)
