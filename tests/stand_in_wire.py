@@ -161,6 +161,9 @@ def _tokenize(model: PretendModel, payload: Json) -> Json:
     if not model.has_tokenize:
         raise RefusedError(404, {"detail": "Not Found"})
     text = str(payload.get("prompt") or payload.get("content") or "")
+    if "messages" in payload:
+        open_turn = payload.get("add_generation_prompt", True)
+        text = _written(payload["messages"]) + ("\nassistant: " if open_turn else "")
     ids = model.ids(model.tokens(text))
     if not text and model.begins_prompts:
         ids = [1]
@@ -216,7 +219,7 @@ def _limits(payload: Json) -> Json:
 
 def _chat(model: PretendModel, payload: Json) -> Json | Stream:
     messages = payload["messages"]
-    prompt = "\n".join(f"{m['role']}: {_content(m)}" for m in messages)
+    prompt = _written(messages)
     prefix = messages[-1]["content"] if messages[-1]["role"] == "assistant" else ""
     repeated = prefix if model.kind == "llama-server" else ""
 
@@ -233,6 +236,10 @@ def _chat(model: PretendModel, payload: Json) -> Json | Stream:
         return {"index": index, "delta": {"content": text}, "finish_reason": reason}
 
     return _openai(model, payload, [prompt], (choice, delta), "chat.completion")
+
+
+def _written(messages: list[Json]) -> str:
+    return "\n".join(f"{m['role']}: {_content(m)}" for m in messages)
 
 
 def _content(message: Json) -> str:

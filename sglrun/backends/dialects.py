@@ -77,6 +77,7 @@ class Dialect:
         completion: prompts without roles.
         prefix_cache: prompts that begin alike are not computed twice.
         tokenize: the field of ``/tokenize`` that carries the text; empty without one.
+        tokenizes_chats: it takes messages too, and writes them by its template.
         completion_models: names of models that take prompts without roles where
             others do not, as a pattern.
         more: fields sent with every request.
@@ -104,6 +105,7 @@ class Dialect:
     completion_models: str = ""
     prefix_cache: bool = False
     tokenize: str = ""
+    tokenizes_chats: bool = False
     more: Mapping[str, object] = field(default_factory=dict)
 
     def of_model(self, model: str) -> Self:
@@ -164,6 +166,7 @@ DIALECTS: Mapping[str, Dialect] = {
             prompt_logprobs=True,
             prefix_cache=True,
             tokenize="prompt",
+            tokenizes_chats=True,
         ),
         Dialect(
             name="sglang",

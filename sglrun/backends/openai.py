@@ -3,7 +3,7 @@
 What differs among servers stands in ``dialects``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Self
@@ -144,9 +144,7 @@ class OpenAIBackend(Backend):
         """Return the number of tokens of *text*; asks the server where it can tell."""
         if not self.dialect.tokenize:
             return super().count_tokens(text)
-        asked = {"model": self.model, self.dialect.tokenize: text}
-        reply = an_object(self._http.post_json("/tokenize", asked), "the reply")
-        return len(a_list(reply.get("tokens"), "tokens"))
+        return len(self._tokens({"model": self.model, self.dialect.tokenize: text}))
 
     def get_server_info(self) -> Mapping[str, object]:
         """Return the address, the kind of server and its models."""
@@ -172,9 +170,20 @@ class OpenAIBackend(Backend):
     def _repeated(self, prompt: Prompt) -> str:
         return prefill(prompt) if self.dialect.prefill == "repeated" else ""
 
+    def _scored_prompts(self, request: SelectRequest) -> Sequence[object]:
+        if not request.prompt.is_chat:
+            return openai_choice.scored_prompts(request)
+        return [
+            self._tokens(asked) for asked in openai_choice.chats(self.model, request)
+        ]
+
+    def _tokens(self, asked: Mapping[str, object]) -> Sequence[object]:
+        reply = an_object(self._http.post_json("/tokenize", asked), "the reply")
+        return a_list(reply.get("tokens"), "tokens")
+
     def _scored(self, request: SelectRequest) -> Selection:
         path = f"{self._prefix}/completions"
-        prompts = openai_choice.scored_prompts(request)
+        prompts = self._scored_prompts(request)
         asked = openai_choice.scoring_payload(self.model, prompts)
         reply = an_object(self._http.post_json(path, asked), "the reply")
         scores = openai_choice.parse_scores(reply, request)

@@ -35,7 +35,33 @@ from sglrun.lang.sampling import DEFAULTS
 
 def is_scored(dialect: Dialect, request: SelectRequest) -> bool:
     """Tell whether *request* is decided by log-probabilities."""
-    return dialect.prompt_logprobs and not request.prompt.is_chat
+    if request.prompt.is_chat:
+        plain = not request.prompt.images and request.prompt.role == "assistant"
+        return dialect.prompt_logprobs and dialect.tokenizes_chats and plain
+    return dialect.prompt_logprobs
+
+
+def chats(model: str, request: SelectRequest) -> list[Payload]:
+    """Return what is posted to ``/tokenize`` for the texts to be scored in a chat.
+
+    The server writes the turns with its own template: first the prompt alone, then
+    with each option.
+    """
+    prompt = request.prompt
+    turns = [message.as_openai() for message in prompt.messages]
+    begun = prompt.open_message.text if prompt.open_message else ""
+    texts = [begun, *(begun + choice for choice in request.choices)]
+    return [
+        {
+            "model": model,
+            "messages": [*turns, {"role": "assistant", "content": text}],
+            "continue_final_message": True,
+            "add_generation_prompt": False,
+        }
+        if text
+        else {"model": model, "messages": turns}
+        for text in texts
+    ]
 
 
 def scoring_payload(model: str, prompts: Sequence[object]) -> Payload:
@@ -64,8 +90,9 @@ def parse_scores(reply: object, request: SelectRequest) -> tuple[ChoiceScore, ..
         ResponseError: it is not what the protocol says.
         BadRequestError: an option has no token of its own.
     """
-    listed = _listed(reply, len(scored_prompts(request)))
-    prompt_ids = _ids(listed[0]) if request.prompt.text else ()
+    has_prompt = bool(request.prompt.text)
+    listed = _listed(reply, len(request.choices) + has_prompt)
+    prompt_ids = _ids(listed[0]) if has_prompt else ()
     return tuple(
         _score(choice, prompt_ids, of_choice)
         for choice, of_choice in zip(

@@ -322,7 +322,9 @@ def test_log_probabilities_are_reported(backend: Backend) -> None:
         triples = sample.meta_info["output_token_logprobs"]
 
         assert isinstance(triples, list)
-        assert "".join(text or "" for _, _, text in triples) in (sample.text, "")
+        told = "".join(text or "" for _, _, text in triples)
+        # The token that ends the answer may be among them.
+        assert told.startswith(sample.text) or not told
 
 
 def test_tokens_are_counted(backend: Backend) -> None:

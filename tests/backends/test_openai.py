@@ -16,7 +16,7 @@ from sglrun.errors import (
     ResponseError,
 )
 from sglrun.lang.choices import token_length_normalized
-from sglrun.lang.prompt import Prompt
+from sglrun.lang.prompt import ImageData, Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 from tests import stand_in as faults
 from tests.stand_in import StandIn
@@ -26,6 +26,12 @@ def chat(answer: str = "") -> Prompt:
     asked = Prompt().with_role_begin("system").with_text("S").with_role_end("system")
     asked = asked.with_role_begin("user").with_text(" hi ").with_role_end("user")
     return asked.with_role_begin("assistant").with_text(answer)
+
+
+def seeing() -> Prompt:
+    """Return a prompt that no server scores options after."""
+    asked = Prompt().with_role_begin("user").with_image(ImageData(data=b"x"))
+    return asked.with_role_end("user").with_role_begin("assistant")
 
 
 def request(prompt: Prompt, **sampling: Any) -> Request:
@@ -135,7 +141,7 @@ def test_a_server_that_ignores_the_choice_is_found(
     stand_in.model.kind = kind
     stand_in.model.ignore_constraints = True
     with create(BackendOptions(url=stand_in.url)) as backend:
-        asked = SelectRequest(prompt=chat(), choices=("yes", "no"))
+        asked = SelectRequest(prompt=seeing(), choices=("yes", "no"))
         with pytest.raises(ResponseError, match="ignores the constraint"):
             backend.select(asked)
 
@@ -146,9 +152,24 @@ def test_any_option_can_be_written(stand_in: StandIn, kind: Any) -> None:
     stand_in.model.kind = kind
     option = 'a "b"\n(c|d)* \\ \u00e9'
     with create(BackendOptions(url=stand_in.url)) as backend:
-        selection = backend.select(SelectRequest(prompt=chat(), choices=(option, "x")))
+        asked = SelectRequest(prompt=seeing(), choices=(option, "x"))
+        selection = backend.select(asked)
 
     assert selection.chosen == option
+
+
+@pytest.mark.parametrize("answer", ["", "It is "])
+def test_vllm_scores_options_in_a_chat(stand_in: StandIn, answer: str) -> None:
+    """In a chat the server writes the turns, and the options' own tokens are scored."""
+    stand_in.model.kind = "vllm"
+    stand_in.model.logprobs = {"yes": -0.5, " yes": -0.5, "no": -0.2, " way": -1.5}
+    asked = SelectRequest(prompt=chat(answer), choices=("yes", "no way"))
+    with create(BackendOptions(url=stand_in.url)) as backend:
+        scores = backend.select(asked).scores
+
+    assert [score.choice for score in scores] == ["yes", "no way"]
+    assert [t.text.strip() for t in scores[1].tokens] == ["no", "way"]
+    assert token_length_normalized(scores).choice == "yes"
 
 
 def test_vllm_scores_only_the_options_tokens(stand_in: StandIn) -> None:
