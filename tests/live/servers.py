@@ -9,8 +9,10 @@ used where ``$SGLRUN_LIVE_SGLANG`` (and so on) holds its address.
 SGLang and vLLM run on the CPU here, where pip finds a build of PyTorch for it.
 """
 
+import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -136,7 +138,7 @@ RECIPES: Mapping[str, Recipe] = {
         packages=("sglang-router==0.3.2",),
         command=(
             *("python", "-m", "sglang_router.launch_router", "--host", "127.0.0.1"),
-            *("--port", "{port}", "--prometheus-port", "0"),
+            *("--port", "{port}", "--prometheus-port", "{spare}"),
             *("--policy", "cache_aware", "--worker-urls", "{workers}"),
         ),
         ready="/readiness",
@@ -201,10 +203,10 @@ def running(name: str, *workers: str) -> Iterator[str]:
         raise NotInstalledError(
             f"{name} is not installed; run: python tests/live/servers.py {name}"
         )
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port, spare = _free_port(), _free_port()
     said = {
         "port": str(port),
+        "spare": str(spare),
         "model": str(checkpoint()),
         "gguf": str(find_model()) if recipe.is_here else "",
     }
@@ -229,9 +231,15 @@ def running(name: str, *workers: str) -> Iterator[str]:
         _end(process)
 
 
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     # The servers have processes of their own, in the session that was made for them.
-    os.killpg(process.pid, 9)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
