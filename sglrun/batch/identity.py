@@ -4,6 +4,7 @@ import ast
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from sglrun.backends.base import Backend
@@ -115,7 +116,7 @@ def _module_files(base: Path, parts: list[str]) -> Iterator[Path]:
 
 
 def _template(template: ChatTemplate) -> str:
-    facts = (template.roles, template.default_system, template.stop, template.style)
+    facts = replace(template, name="")
     return f"{template.name} ({_hash(repr(facts).encode())})"
 
 

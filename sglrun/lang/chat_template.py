@@ -1,162 +1,26 @@
-"""Chat templates: how a conversation is written as one text.
+"""Chat templates: which is meant by a name, and which a model was trained on.
 
-The prefix and suffix of each role are facts about models, taken from the templates that
-their makers publish. Templates are data; matching a model's name is a table.
+The markup itself is data, in the table of templates.
 """
 
 import re
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
 
+from sglrun.lang.markup import ChatTemplate
+from sglrun.lang.template_table import MATCHES, TEMPLATES
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatTemplate:
-    """The markup around the messages of a conversation.
+__all__ = [
+    "DEFAULT_TEMPLATE",
+    "ChatTemplate",
+    "get_chat_template",
+    "get_chat_template_by_model_path",
+    "register_chat_template",
+    "register_chat_template_matching_function",
+]
 
-    Attributes:
-        name: what options and manifests call it.
-        roles: role to the (prefix, suffix) around its text; other roles have none.
-        default_system: the system prompt written where a program gives none.
-        stop: strings that end an assistant's turn.
-        image_token: the marker that stands for an image.
-        style: ``llama2`` writes the system message inside the first user turn.
-    """
-
-    name: str
-    roles: Mapping[str, tuple[str, str]]
-    default_system: str | None = None
-    stop: tuple[str, ...] = ()
-    image_token: str = "<image>"  # noqa: S105 - markup
-    style: Literal["plain", "llama2"] = "plain"
-
-    def prefix(self, role: str, earlier_roles: tuple[str, ...]) -> str:
-        """Return what stands before a message of *role* after *earlier_roles*."""
-        prefix, _ = self.roles.get(role, ("", ""))
-        if self.style != "llama2":
-            return prefix
-        if role == "system" and not earlier_roles:
-            return self.roles["user"][0] + prefix
-        if role == "user" and earlier_roles == ("system",):
-            return ""
-        return prefix
-
-    def suffix(self, role: str) -> str:
-        """Return what stands after a message of *role*."""
-        return self.roles.get(role, ("", ""))[1]
-
-
-def _same(before: str, after: str) -> dict[str, tuple[str, str]]:
-    return {
-        role: (before.format(role), after) for role in ("system", "user", "assistant")
-    }
-
-
-_CHATML = _same("<|im_start|>{}\n", "<|im_end|>\n")
-_HELPFUL = "You are a helpful assistant."
-_DEEPSEEK_END = "<｜end▁of▁sentence｜>"  # noqa: RUF001 - the model's own characters
-
-_TEMPLATES = (
-    ChatTemplate(
-        name="default",
-        roles={
-            "system": ("SYSTEM:", "\n"),
-            "user": ("USER:", "\n"),
-            "assistant": ("ASSISTANT:", "\n"),
-        },
-    ),
-    ChatTemplate(
-        name="claude",
-        roles={"user": ("\n\nHuman: ", ""), "assistant": ("\n\nAssistant:", "")},
-    ),
-    ChatTemplate(name="chatml", roles=_CHATML, stop=("<|im_end|>",)),
-    ChatTemplate(
-        name="qwen", roles=_CHATML, default_system=_HELPFUL, stop=("<|im_end|>",)
-    ),
-    ChatTemplate(
-        name="llama-2-chat",
-        roles={
-            "system": ("<<SYS>>\n", "\n<</SYS>>\n\n"),
-            "user": ("[INST] ", " [/INST]"),
-            "assistant": ("", " </s><s>"),
-        },
-        style="llama2",
-    ),
-    ChatTemplate(
-        name="mistral",
-        roles={
-            "system": ("[SYSTEM_PROMPT] ", " [/SYSTEM_PROMPT]"),
-            "user": ("[INST] ", " [/INST]"),
-            "assistant": ("", " </s><s>"),
-        },
-        stop=("</s>",),
-        image_token="[IMG]",  # noqa: S106 - markup
-    ),
-    ChatTemplate(
-        name="llama-3-instruct",
-        roles=_same("<|start_header_id|>{}<|end_header_id|>\n\n", "<|eot_id|>"),
-        stop=("<|eot_id|>",),
-        image_token="<|image|>",  # noqa: S106 - markup
-    ),
-    ChatTemplate(
-        name="llama-3-instruct-llava",
-        roles=_same("<|start_header_id|>{}<|end_header_id|>\n\n", "<|eot_id|>"),
-        stop=("<|eot_id|>",),
-        image_token="<image>\n",  # noqa: S106 - markup
-    ),
-    ChatTemplate(
-        name="chatml-llava",
-        roles=_CHATML,
-        default_system=_HELPFUL,
-        stop=("<|im_end|>",),
-        image_token="<image>\n",  # noqa: S106 - markup
-    ),
-    ChatTemplate(
-        name="llama-4",
-        roles=_same("<|header_start|>{}<|header_end|>\n\n", "<|eot|>"),
-        stop=("<|eot|>",),
-        image_token="<|image|>",  # noqa: S106 - markup
-    ),
-    ChatTemplate(
-        name="gemma-it",
-        roles={
-            "user": ("<start_of_turn>user\n", "<end_of_turn>\n"),
-            "assistant": ("<start_of_turn>model\n", "<end_of_turn>\n"),
-        },
-        image_token="<start_of_image>",  # noqa: S106 - markup
-    ),
-    ChatTemplate(
-        name="granite-3-instruct",
-        roles=_same("<|start_of_role|>{}<|end_of_role|>", "<|end_of_text|>"),
-        stop=("<|end_of_text|>",),
-    ),
-    ChatTemplate(
-        name="deepseek-v3",
-        roles={
-            "user": ("<｜User｜>", ""),  # noqa: RUF001
-            "assistant": ("<｜Assistant｜>", _DEEPSEEK_END),  # noqa: RUF001
-        },
-        stop=(_DEEPSEEK_END,),
-    ),
-)
-
-DEFAULT_TEMPLATE = _TEMPLATES[0]
-_by_name: dict[str, ChatTemplate] = {template.name: template for template in _TEMPLATES}
-
-# The first pattern found in the model's name decides; case does not count.
-_MATCHES: tuple[tuple[str, str], ...] = (
-    (r"deepseek-(v3|r1)(?!.*base)", "deepseek-v3"),
-    (r"llama-2.*chat|codellama.*instruct", "llama-2-chat"),
-    (r"pixtral|(mistral|mixtral).*instruct", "mistral"),
-    (r"llama-3.*instruct", "llama-3-instruct"),
-    (r"llama-4.*instruct", "llama-4"),
-    (r"tinyllama|smollm.*instruct|smollm2", "chatml"),
-    (r"qwen.*(chat|instruct)", "qwen"),
-    (r"gemma-3|gemma.*it", "gemma-it"),
-    (r"granite.*instruct", "granite-3-instruct"),
-    (r"claude", "claude"),
-)
+DEFAULT_TEMPLATE = TEMPLATES[0]
+_by_name: dict[str, ChatTemplate] = {template.name: template for template in TEMPLATES}
 _matchers: list[Callable[[str], str | None]] = []
 
 
@@ -182,7 +46,7 @@ def get_chat_template_by_model_path(model_path: str) -> ChatTemplate:
         name = matcher(model_path)
         if name is not None:
             return get_chat_template(name)
-    for pattern, name in _MATCHES:
+    for pattern, name in MATCHES:
         if re.search(pattern, model_path, re.IGNORECASE):
             return _by_name[name]
     warnings.warn(

@@ -12,6 +12,7 @@ from sglrun.lang.chat_template import (
     register_chat_template_matching_function,
 )
 from sglrun.lang.prompt import Prompt
+from sglrun.lang.template_table import MATCHES, TEMPLATES
 
 NONE = ("", "")
 END = "<｜end▁of▁sentence｜>"  # noqa: RUF001 - the model's own characters
@@ -103,6 +104,109 @@ TABLE = {
         (END,),
         "<image>",
     ),
+    "qwen3-vl": (
+        ("<|im_start|>system\n", "<|im_end|>\n"),
+        ("<|im_start|>user\n", "<|im_end|>\n"),
+        ("<|im_start|>assistant\n", "<|im_end|>\n"),
+        ("<|im_end|>",),
+        "<|vision_start|><|image_pad|><|vision_end|>",
+    ),
+    "vicuna_v1.1": (
+        ("", " "),
+        ("USER:", " "),
+        ("ASSISTANT:", "</s>"),
+        (),
+        " <image>\n",
+    ),
+    "minicpmo": (
+        ("", " "),
+        ("user:", " "),
+        ("assistant:", "</s>"),
+        ("<|im_end|>", "<|endoftext|>"),
+        "(<image>./</image>)",
+    ),
+    "janus-pro": (
+        NONE,
+        ("<｜User｜>", ""),  # noqa: RUF001
+        ("<｜Assistant｜>", END),  # noqa: RUF001
+        (END,),
+        "<image_placeholder>\n",
+    ),
+    "yi-1.5": (
+        NONE,
+        ("<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"),
+        ("", "<|im_end|>\n"),
+        ("<|im_end|>",),
+        "<image>",
+    ),
+    "yi-vl": (
+        ("", "\n\n"),
+        ("### Human:", "\n"),
+        ("### Assistant:", "\n"),
+        (),
+        " <image_placeholder>\n",
+    ),
+    "gemma-4-it": (
+        ("<|turn>system\n", "<turn|>\n"),
+        ("<|turn>user\n", "<turn|>\n"),
+        ("<|turn>model\n", "<turn|>\n"),
+        ("<turn|>",),
+        "\n\n<|image|>\n\n",
+    ),
+    "dbrx-instruct": (
+        ("<|im_start|>system\n", "<|im_end|>"),
+        ("\n<|im_start|>user\n", "<|im_end|>"),
+        ("\n<|im_start|>assistant\n", "<|im_end|>"),
+        ("<|im_end|>",),
+        "<image>",
+    ),
+    "c4ai-command-r": (
+        ("<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>", "<|END_OF_TURN_TOKEN|>"),
+        ("<|START_OF_TURN_TOKEN|><|USER_TOKEN|>", "<|END_OF_TURN_TOKEN|>"),
+        ("<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>"),
+        (),
+        "<image>",
+    ),
+    "phi-4": (
+        ("<|im_start|>system<|im_sep|>", "<|im_end|>"),
+        ("<|im_start|>user<|im_sep|>", "<|im_end|>"),
+        ("<|im_start|>assistant<|im_sep|>", "<|im_end|>"),
+        ("<|im_end|>",),
+        "<image>",
+    ),
+    "phi-4-mini": (
+        ("<|system|>", "<|end|>"),
+        ("<|user|>", "<|end|>"),
+        ("<|assistant|>", "<|end|>"),
+        ("<|end|>",),
+        "<image>",
+    ),
+    "kimi-k2": (
+        ("<|im_system|>system<|im_middle|>", "<|im_end|>"),
+        ("<|im_user|>user<|im_middle|>", "<|im_end|>"),
+        ("<|im_assistant|>assistant<|im_middle|>", "<|im_end|>"),
+        ("<|im_end|>",),
+        "<|media_start|>image<|media_content|><|media_pad|><|media_end|>",
+    ),
+    "glm-4v": (
+        ("<|system|>\n", "\n"),
+        ("<|user|>\n", "\n"),
+        ("<|assistant|>\n", "\n"),
+        ("<|user|>", "<|endoftext|>", "<|observation|>"),
+        "<|image|>",
+    ),
+}
+
+# Name: the published words of the system prompt that is written where none is given.
+OWN_SYSTEM = {
+    "chatml-llava": "You are a helpful assistant.",
+    "dbrx-instruct": "You are DBRX, created by Databricks.",
+    "internvl-2-5": "你是书生·万象，英文名是InternVL",  # noqa: RUF001
+    "kimi-k2": "You are Kimi, an AI assistant created by Moonshot AI.",
+    "qwen": "You are a helpful assistant.",
+    "qwen2-vl": "You are a helpful assistant.",
+    "vicuna_v1.1": "A chat between a curious user and an artificial intelligence",
+    "yi-vl": "This is a chat between an inquisitive human and an AI assistant.",
 }
 
 
@@ -130,17 +234,16 @@ def test_the_table_is_what_was_published(name: str) -> None:
     assert (template.stop, template.image_token) == (stop, marker)
 
 
-def test_only_two_have_a_system_prompt_of_their_own() -> None:
+def test_some_have_a_system_prompt_of_their_own() -> None:
     """Where a program gives no system prompt, these templates write one."""
     own_prompts = {
-        name: prompt
-        for name in TABLE
-        if (prompt := get_chat_template(name).default_system) is not None
+        template.name: template.default_system
+        for template in TEMPLATES
+        if template.default_system is not None
     }
 
-    assert own_prompts == dict.fromkeys(
-        ("qwen", "chatml-llava"), "You are a helpful assistant."
-    )
+    assert own_prompts.keys() == OWN_SYSTEM.keys()
+    assert all(own_prompts[name].startswith(OWN_SYSTEM[name]) for name in OWN_SYSTEM)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +264,36 @@ def test_only_two_have_a_system_prompt_of_their_own() -> None:
         ("Qwen/Qwen2.5-7B-Instruct", "qwen"),
         ("Qwen/Qwen1.5-7B-Chat", "qwen"),
         ("google/gemma-2-9b-it", "gemma-it"),
-        ("google/gemma-3-4b-pt", "gemma-it"),
+        ("google/gemma-3-4b-it", "gemma-3"),
+        ("google/gemma-4-31B-it", "gemma-4-it"),
+        ("OrionStarAI/Orion-14B-Chat", "claude"),
+        ("deepseek-ai/Janus-Pro-7B", "janus-pro"),
+        ("databricks/dbrx-instruct", "dbrx-instruct"),
+        ("lmsys/vicuna-7b-v1.5", "vicuna_v1.1"),
+        ("liuhaotian/llava-v1.5-7b", "vicuna_v1.1"),
+        ("liuhaotian/llava-v1.6-34b", "chatml-llava"),
+        ("lmms-lab/llava-onevision-qwen2-7b-ov", "chatml-llava"),
+        ("Qwen/Qwen2-VL-7B-Instruct", "qwen2-vl"),
+        ("Qwen/Qwen-VL-Chat", "qwen2-vl"),
+        ("Qwen/Qwen3-8B", "qwen3"),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3"),
+        ("Qwen/Qwen3-VL-8B-Instruct", "qwen3-vl"),
+        ("zai-org/glm-4v-9b", "glm-4v"),
+        ("zai-org/GLM-4.5V", "glm-4v"),
+        ("zai-org/GLM-4.6", "glm-4.5"),
+        ("zai-org/GLM-4-32B-0414", "glm-4-0414"),
+        ("zai-org/glm-4-9b-chat-hf", "glm-4"),
+        ("01-ai/Yi-VL-6B", "yi-vl"),
+        ("01-ai/Yi-1.5-9B-Chat", "yi-1.5"),
+        ("openbmb/MiniCPM-V-2_6", "minicpmv"),
+        ("openbmb/MiniCPM-o-2_6", "minicpmo"),
+        ("CohereForAI/c4ai-command-r-v01", "c4ai-command-r"),
+        ("OpenGVLab/InternVL2_5-8B", "internvl-2-5"),
+        ("internlm/Intern-S1", "interns1"),
+        ("microsoft/phi-4", "phi-4"),
+        ("microsoft/Phi-4-mini-instruct", "phi-4-mini"),
+        ("openai/gpt-oss-20b", "gpt-oss"),
+        ("moonshotai/Kimi-K2-Instruct", "kimi-k2"),
         ("ibm-granite/granite-3.0-8b-instruct", "granite-3-instruct"),
         ("claude-3-opus", "claude"),
     ],
@@ -172,7 +304,8 @@ def test_a_models_name_finds_its_template(model: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", ["x/none", "Qwen/Qwen3-8B", "deepseek-ai/DeepSeek-V3-Base", "gpt-oss-20b"]
+    "model",
+    ["x/none", "Qwen/Qwen3-8B-Base", "deepseek-ai/DeepSeek-V3-Base", "Llama-3-8B"],
 )
 def test_an_unknown_model_gets_the_default_with_a_warning(model: str) -> None:
     """Falling back to a template that the model was not trained on is said aloud."""
@@ -235,3 +368,65 @@ def test_llama_2_opens_every_other_user_turn() -> None:
     assert said("llama-2-chat", ("user", "a"), ("user", "b")) == (
         "[INST] a [/INST][INST] b [/INST]"
     )
+
+
+TURNS = (("system", "S"), ("user", "u1"), ("assistant", "a1"), ("user", "u2"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "gemma-3",
+            (
+                "<start_of_turn>user\nS\n\nu1<end_of_turn>\n<start_of_turn>model\na1"
+                "<end_of_turn>\n<start_of_turn>user\nu2<end_of_turn>\n"
+            ),
+        ),
+        (
+            "gpt-oss",
+            (
+                "<|end|><|start|>developer<|message|># Instructions\n\nS\n\n<|end|>"
+                "<|start|>user<|message|>u1<|end|>"
+                "<|start|>assistant<|channel|>final<|message|>a1<|end|>"
+                "<|start|>user<|message|>u2<|end|>"
+            ),
+        ),
+        (
+            "glm-4",
+            "<|system|>\nS<|user|>\nu1<|assistant|>\na1<|user|>\nu2",
+        ),
+        (
+            "glm-4-0414",
+            "[gMASK]<sop><|system|>\nS<|user|>\nu1<|assistant|>\na1<|user|>\nu2",
+        ),
+        (
+            "glm-4.5",
+            (
+                "[gMASK]<sop><|system|>\nS<|user|>\nu1"
+                "<|assistant|>\n<think></think>\na1<|user|>\nu2"
+            ),
+        ),
+    ],
+)
+def test_what_is_not_a_row_of_prefixes(name: str, text: str) -> None:
+    """These open the conversation, or fold the system prompt into it, in their way."""
+    assert said(name, *TURNS).endswith(text)
+
+
+@pytest.mark.parametrize("name", ["gpt-oss", "glm-4-0414", "glm-4.5"])
+def test_an_opening_stands_once_before_the_first_turn(name: str) -> None:
+    """With a system prompt or without, the opening comes first and once."""
+    opening = get_chat_template(name).opening
+
+    for turns in (TURNS, TURNS[1:]):
+        assert said(name, *turns).startswith(opening)
+        assert said(name, *turns).count(opening) == 1
+
+
+def test_the_table_has_no_name_twice_and_none_that_is_meant_in_vain() -> None:
+    """Every pattern names a template, and every name is one template's."""
+    names = [template.name for template in TEMPLATES]
+
+    assert len(names) == len(set(names))
+    assert {name for _, name in MATCHES} <= set(names)

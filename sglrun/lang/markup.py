@@ -1,0 +1,44 @@
+"""Markup: what a chat template writes around the messages of a conversation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatTemplate:
+    """The markup around the messages of a conversation.
+
+    Attributes:
+        name: what options and manifests call it.
+        roles: role to the (prefix, suffix) around its text; other roles have none.
+        default_system: the system prompt written where a program gives none.
+        stop: strings that end an assistant's turn.
+        image_token: the marker that stands for an image.
+        style: ``llama2`` writes the system message inside the first user turn.
+        opening: what stands before the first turn; the token that begins every text
+            is no part of it where the tokenizer adds that.
+    """
+
+    name: str
+    roles: Mapping[str, tuple[str, str]]
+    default_system: str | None = None
+    stop: tuple[str, ...] = ()
+    image_token: str = "<image>"  # noqa: S105 - markup
+    style: Literal["plain", "llama2"] = "plain"
+    opening: str = ""
+
+    def prefix(self, role: str, earlier_roles: tuple[str, ...]) -> str:
+        """Return what stands before a message of *role* after *earlier_roles*."""
+        opening = "" if earlier_roles else self.opening
+        prefix, _ = self.roles.get(role, ("", ""))
+        if self.style == "llama2":
+            if role == "system" and not earlier_roles:
+                prefix = self.roles["user"][0] + prefix
+            if role == "user" and earlier_roles == ("system",):
+                prefix = ""
+        return opening + prefix
+
+    def suffix(self, role: str) -> str:
+        """Return what stands after a message of *role*."""
+        return self.roles.get(role, ("", ""))[1]
