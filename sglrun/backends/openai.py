@@ -27,7 +27,12 @@ from sglrun.backends.one_by_one import generate_one_by_one
 from sglrun.backends.openai_payload import endpoint, payload, prefill, stream_fields
 from sglrun.backends.openai_reply import assemble, parse_completion, parse_usage
 from sglrun.backends.reply import a_list, an_object
-from sglrun.errors import ConfigError, ResponseError, UnsupportedFeatureError
+from sglrun.errors import (
+    BackendError,
+    ConfigError,
+    ResponseError,
+    UnsupportedFeatureError,
+)
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS
@@ -144,7 +149,8 @@ class OpenAIBackend(Backend):
         """Return the number of tokens of *text*; asks the server where it can tell."""
         if not self.dialect.tokenize:
             return super().count_tokens(text)
-        return len(self._tokens({"model": self.model, self.dialect.tokenize: text}))
+        asked = {"model": self.model, self.dialect.tokenize: text}
+        return len(_tokens(self._http, asked))
 
     def get_server_info(self) -> Mapping[str, object]:
         """Return the address, the kind of server and its models."""
@@ -174,12 +180,9 @@ class OpenAIBackend(Backend):
         if not request.prompt.is_chat:
             return openai_choice.scored_prompts(request)
         return [
-            self._tokens(asked) for asked in openai_choice.chats(self.model, request)
+            _tokens(self._http, asked)
+            for asked in openai_choice.chats(self.model, request)
         ]
-
-    def _tokens(self, asked: Mapping[str, object]) -> Sequence[object]:
-        reply = an_object(self._http.post_json("/tokenize", asked), "the reply")
-        return a_list(reply.get("tokens"), "tokens")
 
     def _scored(self, request: SelectRequest) -> Selection:
         path = f"{self._prefix}/completions"
@@ -223,13 +226,30 @@ def create(options: BackendOptions) -> OpenAIBackend:
     try:
         server = detect(http, prefixes)
         model = the_model(server.models, options.model, url)
+        dialect = _as_reached(http, server.dialect, model)
     except BaseException:
         http.close()
         raise
     return OpenAIBackend(
         http,
         model=model,
-        dialect=server.dialect,
+        dialect=dialect,
         prefix=server.models.prefix,
         chat_template=template,
     )
+
+
+def _as_reached(http: HttpClient, dialect: Dialect, model: str) -> Dialect:
+    """Return *dialect* without what a router before the server does not let through."""
+    if not dialect.tokenize:
+        return dialect
+    try:
+        _tokens(http, {"model": model, dialect.tokenize: "a b"})
+    except BackendError:
+        return replace(dialect, tokenize="", tokenizes_chats=False)
+    return dialect
+
+
+def _tokens(http: HttpClient, asked: Mapping[str, object]) -> Sequence[object]:
+    reply = an_object(http.post_json("/tokenize", asked), "the reply")
+    return a_list(reply.get("tokens"), "tokens")

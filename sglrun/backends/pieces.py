@@ -26,12 +26,16 @@ def after_prefix(prefix: str, on_text: OnText) -> Callable[[str], None]:
 
 
 def before_stop(text: str, stops: Iterable[str]) -> tuple[str, str | None]:
-    """Return *text* up to the first of *stops* in it, and which one that was."""
-    found = [(text.index(stop), stop) for stop in stops if stop in text]
+    """Return *text* up to the first of *stops* that is whole, and which that was."""
+    found = [
+        (text.index(stop) + len(stop), -len(stop), stop)
+        for stop in stops
+        if stop in text
+    ]
     if not found:
         return text, None
-    at, stop = min(found)
-    return text[:at], stop
+    end, size, stop = min(found)
+    return text[: end + size], stop
 
 
 def until_stop(stops: tuple[str, ...], on_text: OnText) -> Callable[[str], None]:

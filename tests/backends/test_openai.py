@@ -204,3 +204,15 @@ def test_a_schema_reaches_the_server(stand_in: StandIn) -> None:
         text = backend.generate(asked).samples[0].text
 
     assert json.loads(text) == 7
+
+
+def test_what_a_router_does_not_let_through_is_not_claimed(stand_in: StandIn) -> None:
+    """Without ``/tokenize`` tokens are estimated, and a chat has no scores."""
+    stand_in.model.kind = "vllm"
+    stand_in.model.has_tokenize = False
+    with create(BackendOptions(url=stand_in.url)) as backend:
+        selection = backend.select(SelectRequest(prompt=chat(), choices=("a", "b")))
+
+        assert not backend.capabilities.token_counts
+        assert backend.count_tokens("a b c d") == 2
+        assert selection.chosen in ("a", "b")

@@ -151,6 +151,18 @@ RECIPES: Mapping[str, Recipe] = {
         ),
         ready="/readiness",
     ),
+    "litellm": Recipe(
+        packages=("litellm[proxy]==1.100.0",),
+        command=(
+            *("litellm", "--config", str(HERE / "litellm.yaml")),
+            *("--host", "127.0.0.1", "--port", "{port}"),
+        ),
+        environment={
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "SGLRUN_WORKER": "{workers}/v1",
+        },
+        ready="/health/liveliness",
+    ),
 }
 
 
@@ -214,12 +226,16 @@ def running(name: str, *workers: str) -> Iterator[str]:
     command = [str(programs / program)]
     for part in rest:
         command += workers if part == "{workers}" else [part.format(**said)]
+    environment = {
+        variable: value.replace("{workers}", "".join(workers[:1]))
+        for variable, value in recipe.environment.items()
+    }
     ROOT.mkdir(parents=True, exist_ok=True)
     log = ROOT / f"{name}.log"
     with log.open("wb") as words:
         process = subprocess.Popen(
             command,
-            env={**os.environ, **recipe.environment},
+            env={**os.environ, **environment},
             stdout=words,
             stderr=subprocess.STDOUT,
             start_new_session=True,

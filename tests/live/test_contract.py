@@ -4,6 +4,7 @@ See ``servers`` for how they are installed; ``pytest -m live -rs`` says what is 
 """
 
 import functools
+import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -34,6 +35,8 @@ class Where(NamedTuple):
 WHERE = (
     Where("openai", "llama-server"),
     Where("anthropic", "llama-server"),
+    Where("openai", "llama-server", "vllm-router"),
+    Where("openai", "llama-server", "litellm"),
     Where("sglang", "sglang"),
     Where("openai", "sglang"),
     Where("anthropic", "sglang"),
@@ -65,6 +68,7 @@ _PRETENDED = {
     "test_any_character_may_stand_in_a_prompt",
     "test_many_threads_ask_at_once",
     "test_a_stop_string_is_cut",
+    "test_a_schema_is_kept",
 }
 for _name, _test in vars(contract).items():
     if _name.startswith("test_") and _name not in _PRETENDED:
@@ -76,6 +80,14 @@ def test_any_character_stands_in_a_prompt(backend: Backend) -> None:
     asked = contract.request(contract.suited(backend, "\U0001f600 \x00 \u2028 say:"))
 
     assert backend.generate(asked).usage.prompt_tokens > 0
+
+
+def test_a_schema_is_kept(backend: Backend) -> None:
+    """A schema is kept; one that leaves no room for endless white space."""
+    schema = {"type": "string", "enum": ["red", "blue"]}
+    asked = contract.request(contract.chat(backend), json_schema=json.dumps(schema))
+
+    assert json.loads(backend.generate(asked).samples[0].text) in ("red", "blue")
 
 
 def test_a_stop_string_ends_a_text(backend: Backend) -> None:
