@@ -10,7 +10,8 @@ from sglrun.interpreter.global_config import (
     global_config,
     set_default_backend,
 )
-from sglrun.interpreter.named_backends import (
+from sglrun.interpreter.program import Program
+from sglrun.interpreter.sglang.named_backends import (
     Anthropic,
     Crusoe,
     LiteLLM,
@@ -18,8 +19,7 @@ from sglrun.interpreter.named_backends import (
     RuntimeEndpoint,
     VertexAI,
 )
-from sglrun.interpreter.program import Program
-from sglrun.interpreter.runtime import Runtime
+from sglrun.interpreter.sglang.runtime import Runtime
 from sglrun.interpreter.state import ProgramState, ProgramStateGroup
 from sglrun.lang.chat_template import (
     ChatTemplate,

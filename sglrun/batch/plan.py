@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from sglrun.backends.base import Backend, Usage
 from sglrun.errors import BackendError
-from sglrun.interpreter.graph import Fragment
 from sglrun.interpreter.program import Program
-from sglrun.interpreter.tracer import trace_prefix
+from sglrun.interpreter.tracing.graph import Fragment
+from sglrun.interpreter.tracing.tracer import trace_prefix
 
 SHORTEST_PREFIX = 64
 """Prefixes of so many characters or fewer are not worth a request."""

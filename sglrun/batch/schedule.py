@@ -18,8 +18,8 @@ from operator import attrgetter
 
 from sglrun.batch.results import RowResult
 from sglrun.batch.rows import Row, given
-from sglrun.interpreter.graph import Fragment, known_text
 from sglrun.interpreter.program import Program
+from sglrun.interpreter.tracing.graph import Fragment, known_text
 
 WINDOW_ROWS = 8192
 WINDOW_BYTES = 64 << 20

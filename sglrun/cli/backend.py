@@ -6,7 +6,7 @@ from sglrun.backends import create_backend
 from sglrun.backends.base import Backend
 from sglrun.config import RunConfig
 from sglrun.interpreter.global_config import global_config
-from sglrun.interpreter.lazy_backend import LazyBackend
+from sglrun.interpreter.sglang.lazy_backend import LazyBackend
 
 
 def offer_backend(

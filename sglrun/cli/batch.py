@@ -23,9 +23,9 @@ from sglrun.config import RunConfig, resolve_config
 from sglrun.config.settings import SECTIONS
 from sglrun.display.wording import of_many
 from sglrun.errors import RunInterruptedError, SglrunError
-from sglrun.interpreter.lazy_backend import LazyBackend
 from sglrun.interpreter.loader import load_program
 from sglrun.interpreter.program import Program
+from sglrun.interpreter.sglang.lazy_backend import LazyBackend
 
 
 @with_settings(*SECTIONS)

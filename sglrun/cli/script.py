@@ -22,7 +22,7 @@ from sglrun.errors import ProgramLoadError, SglrunError
 from sglrun.interpreter.failure import raising_place
 from sglrun.interpreter.fan_out import auto_num_threads
 from sglrun.interpreter.global_config import global_config
-from sglrun.interpreter.sglang_finder import serve_sglang
+from sglrun.interpreter.sglang.finder import serve_sglang
 
 _LEFT_TO_THE_SCRIPT = frozenset({"num_threads", "precache", "progress", "schedule"})
 

@@ -6,7 +6,7 @@ from sglrun.backends.base import Backend, estimated_tokens, named_template
 from sglrun.cli.backend import chosen_backend
 from sglrun.config import RunConfig
 from sglrun.errors import SglrunError
-from sglrun.interpreter.lazy_backend import LazyBackend
+from sglrun.interpreter.sglang.lazy_backend import LazyBackend
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate
 
 

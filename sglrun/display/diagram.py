@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sglrun.interpreter.graph import Fragment, Graph, Kind, Node
-from sglrun.interpreter.outcome import Known, Listed, Made, Outcome, Said
-from sglrun.interpreter.value import OPERATORS, Step, Value
+from sglrun.interpreter.tracing.graph import Fragment, Graph, Kind, Node
+from sglrun.interpreter.tracing.outcome import Known, Listed, Made, Outcome, Said
+from sglrun.interpreter.tracing.value import OPERATORS, Step, Value
 
 _LONGEST = 88
 _SIGNS = dict(zip(OPERATORS, ("+", "-", "*", "/", "//", "%", "**"), strict=True))

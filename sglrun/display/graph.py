@@ -6,7 +6,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from sglrun.display.diagram import words
-from sglrun.interpreter.graph import Graph, Kind, Node
+from sglrun.interpreter.tracing.graph import Graph, Kind, Node
 
 _STYLES: dict[Kind, str] = {
     "generate": "green",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sglrun.interpreter.tracer import Trace
+from sglrun.interpreter.tracing.tracer import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,13 @@ from typing import Any, Literal, overload
 
 from sglrun.backends.base import Backend
 from sglrun.errors import BackendError, ProgramError
-from sglrun.interpreter.compiler import CompiledProgram, compile_program
+from sglrun.interpreter.compiling.compiler import CompiledProgram, compile_program
 from sglrun.interpreter.definitions import note_definition, note_run
 from sglrun.interpreter.global_config import global_config
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.run import run_program, run_program_batch, running_settings
 from sglrun.interpreter.state import ProgramState
-from sglrun.interpreter.tracer import Trace, trace_prefix, trace_program
+from sglrun.interpreter.tracing.tracer import Trace, trace_prefix, trace_program
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE
 from sglrun.lang.sampling import SamplingParams
 

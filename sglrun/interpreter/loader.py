@@ -13,7 +13,7 @@ from sglrun.interpreter.definitions import collecting
 from sglrun.interpreter.failure import raising_place
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.reference import resolve
-from sglrun.interpreter.sglang_finder import serve_sglang
+from sglrun.interpreter.sglang.finder import serve_sglang
 
 
 def load_program(spec: str) -> Program:
@@ -107,7 +107,14 @@ def _load_module(place: str) -> ModuleType:
             f"the module {place!r} runs a program while it is imported; put that "
             "under 'if __name__ == \"__main__\"', or name the file"
         )
-    return loaded[0]
+    module = loaded[0]
+    # Python takes a folder without code for a package.
+    if getattr(module, "__file__", "") is None:
+        raise ProgramLoadError(
+            f"{place!r} is a directory; a program is path.py, path.py:name or "
+            "package.module:name"
+        )
+    return module
 
 
 def _run_code(run: Callable[[], None], place: str, file: str) -> None:

@@ -20,7 +20,7 @@ from sglrun.batch.schedule import (
     tree_length,
 )
 from sglrun.errors import InputError
-from sglrun.interpreter.tracer import trace_prefix
+from sglrun.interpreter.tracing.tracer import trace_prefix
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE
 
 TEXTS = st.lists(st.text("ab", max_size=6), max_size=30)

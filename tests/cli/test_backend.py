@@ -12,7 +12,7 @@ from sglrun.cli import run_command
 from sglrun.cli.streams import Streams
 from sglrun.display.stderr import QuietStream
 from sglrun.interpreter.global_config import global_config
-from sglrun.interpreter.sglang_finder import withdraw_sglang
+from sglrun.interpreter.sglang.finder import withdraw_sglang
 from tests.stand_in import StandIn
 
 Run = Callable[..., object]

@@ -6,7 +6,7 @@ import pytest
 
 import sglrun as sgl
 from sglrun.backends.base import Backend
-from sglrun.interpreter.tracer import trace_prefix
+from sglrun.interpreter.tracing.tracer import trace_prefix
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE
 from tests.stand_in import StandIn, status
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import sglrun as sgl
 from sglrun.display.diagram import as_dot, as_mermaid, value_words, words
-from sglrun.interpreter.graph import Graph
-from sglrun.interpreter.tracer import trace_program
-from sglrun.interpreter.value import Value
+from sglrun.interpreter.tracing.graph import Graph
+from sglrun.interpreter.tracing.tracer import trace_program
+from sglrun.interpreter.tracing.value import Value
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE
 
 

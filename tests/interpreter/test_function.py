@@ -53,7 +53,10 @@ def test_a_trace_goes_on_after_an_image() -> None:
     """An image asks nothing of the backend that a trace stands in with."""
     traced = look.trace()
 
-    assert [node.name for node in traced.graph.of_kind("generate")] == ["answer", "more"]
+    assert [node.name for node in traced.graph.of_kind("generate")] == [
+        "answer",
+        "more",
+    ]
 
 
 def test_an_unknown_argument_is_refused() -> None:

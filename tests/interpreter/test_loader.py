@@ -46,6 +46,14 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert "is a directory" in wrong(str(folder))
 
 
+def test_a_folder_is_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that is named like a module is told to be a folder."""
+    (tmp_path / "folder_of_programs").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert "is a directory; a program is path.py" in wrong("folder_of_programs")
+
+
 @pytest.mark.parametrize("spec", ["", ":one", "prog.txt:one", "a-b:one", "./prog"])
 def test_what_is_neither_file_nor_module_says_the_forms(spec: str) -> None:
     """A specification of no known form is answered with the forms there are."""

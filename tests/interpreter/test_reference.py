@@ -11,7 +11,7 @@ import pytest
 from sglrun.errors import ProgramLoadError
 from sglrun.interpreter.loader import load_program
 from sglrun.interpreter.program import Program
-from sglrun.interpreter.sglang_finder import withdraw_sglang
+from sglrun.interpreter.sglang.finder import withdraw_sglang
 
 Load = Callable[..., Program]
 

@@ -17,7 +17,7 @@ from sglrun.interpreter.loader import load_program
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.run import run_program
 from sglrun.interpreter.state import ProgramState
-from sglrun.interpreter.tracer import trace_prefix
+from sglrun.interpreter.tracing.tracer import trace_prefix
 from sglrun.lang.chat_template import get_chat_template
 
 ROOT = Path(__file__).parent.parent.parent

@@ -1,0 +1,70 @@
+"""Steps: the expressions that the steps of a plan stand for."""
+
+from collections.abc import Callable
+
+from sglrun.interpreter.tracing.graph import Node
+from sglrun.interpreter.tracing.outcome import said
+from sglrun.interpreter.tracing.value import Value
+from sglrun.lang import ir
+from sglrun.lang.choices import CHOICES_METHODS
+from sglrun.lang.constraints import dtype_of
+from sglrun.lang.prompt import ImageData
+from sglrun.lang.reasoning import reasoning_format
+from sglrun.lang.sampling import SamplingParams
+
+Known = Callable[[Value], object]
+
+
+def expression(step: Node, known: Known) -> ir.Piece | None:
+    """Return what *step* adds to its prompt; ``None`` if it adds nothing.
+
+    Args:
+        step: a step of a plan.
+        known: tells the values in it.
+    """
+    make = _MADE.get(step.kind)
+    return None if make is None else make(step, known)
+
+
+def _text(step: Node, known: Known) -> ir.Piece:
+    return ir.Text(said(step.fragments, known))
+
+
+def _image(step: Node, known: Known) -> ir.Piece:
+    return ir.Image(ImageData(url=said(step.fragments, known)))
+
+
+def _gen(step: Node, known: Known) -> ir.Piece:
+    del known
+    given = dict(step.parameters)
+    dtype, typed = given.pop("dtype", None), given.pop("typed", False)
+    reasoning = given.pop("reasoning", None)
+    return ir.Gen(
+        name=step.name,
+        sampling=SamplingParams.of(**given),
+        dtype=None if dtype is None else dtype_of(dtype),
+        typed=bool(typed),
+        reasoning=None if reasoning is None else reasoning_format(str(reasoning)),
+    )
+
+
+def _select(step: Node, known: Known) -> ir.Piece:
+    temperature = step.parameters.get("temperature", 0.0)
+    return ir.Select(
+        name=step.name,
+        choices=tuple(said(choice, known) for choice in step.choices),
+        method=CHOICES_METHODS[str(step.parameters["choices_method"])],
+        temperature=float(str(temperature)),
+    )
+
+
+_MADE: dict[str, Callable[[Node, Known], ir.Piece]] = {
+    "text": _text,
+    "image": _image,
+    "generate": _gen,
+    "select": _select,
+    "role": lambda step, _: ir.RoleBegin(str(step.name)),
+    "role_end": lambda step, _: ir.RoleEnd(str(step.name)),
+    "scope": lambda step, _: ir.VarScopeBegin(str(step.name)),
+    "scope_end": lambda step, _: ir.VarScopeEnd(str(step.name)),
+}

@@ -1,0 +1,189 @@
+"""An outcome: what a program assigns or returns, with the parts that are not known."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sglrun.interpreter.tracing.marks import DamagedMarkError, Marks
+from sglrun.interpreter.tracing.placeholder import Placeholder
+from sglrun.interpreter.tracing.value import Mark, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A value that is known now and cannot change."""
+
+    value: str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A value that is not known yet."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Text with values in it that are not known yet."""
+
+    fragments: tuple[str | Mark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A list, or a tuple."""
+
+    items: tuple["Outcome", ...]
+    is_tuple: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A dictionary with texts as keys."""
+
+    items: tuple[tuple[str, "Outcome"], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Itself:
+    """The program's own state."""
+
+    words: str = "state"
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """Something that is not data, in words."""
+
+    words: str
+
+
+NOTHING = Known(None)
+Outcome = Known | Made | Said | Listed | Mapped | Itself | Opaque
+
+
+def outcome_of(given: object, marks: Marks, state: object = None) -> Outcome:
+    """Return *given* as an outcome.
+
+    Args:
+        given: what the author's code assigned or returned.
+        marks: those of the trace.
+        state: the program's own state.
+    """
+    if type(given) is Placeholder and not given.is_composite:
+        return Made(given.value)
+    if type(given) in (str, Placeholder):
+        return _text(str.__str__(given), marks)
+    if isinstance(given, int | float | bool | None):
+        return Known(given)
+    if isinstance(given, list | tuple | dict):
+        return _collection(given, marks, state)
+    return Itself() if given is state else Opaque(type(given).__name__)
+
+
+def _collection(
+    given: list[object] | tuple[object, ...] | dict[object, object],
+    marks: Marks,
+    state: object,
+) -> Outcome:
+    if isinstance(given, dict):
+        pairs = [(key, outcome_of(item, marks, state)) for key, item in given.items()]
+        named = tuple((key, item) for key, item in pairs if isinstance(key, str))
+        return Mapped(named) if len(named) == len(given) else Opaque("a dictionary")
+    each = tuple(outcome_of(item, marks, state) for item in given)
+    return Listed(each, is_tuple=isinstance(given, tuple))
+
+
+def filled(outcome: Outcome, known: Callable[[Value], object], state: object) -> object:
+    """Return *outcome* with its values.
+
+    Args:
+        outcome: what is to be filled; nothing in it is opaque.
+        known: tells a value.
+        state: the program's own state.
+    """
+    match outcome:
+        case Known(value=constant):
+            return constant
+        case Made(value=value):
+            return known(value)
+        case Said(fragments=fragments):
+            return said(fragments, known)
+        case Listed(items=items, is_tuple=is_tuple):
+            each = [filled(item, known, state) for item in items]
+            return tuple(each) if is_tuple else each
+        case Mapped(items=items):
+            return {key: filled(item, known, state) for key, item in items}
+        case _:
+            return state
+
+
+def said(fragments: tuple[str | Mark, ...], known: Callable[[Value], object]) -> str:
+    """Return text with its values."""
+    return "".join(
+        part if isinstance(part, str) else str(known(part.value)) for part in fragments
+    )
+
+
+def outcome_json(outcome: Outcome) -> object:
+    """Return *outcome* as a JSON value; unknown values are objects."""
+    match outcome:
+        case Known(value=constant):
+            return constant
+        case Made(value=value):
+            return {"value": value.as_json()}
+        case Said(fragments=fragments):
+            return {
+                "text": [
+                    part if isinstance(part, str) else part.value.as_json()
+                    for part in fragments
+                ]
+            }
+        case Listed(items=items):
+            return [outcome_json(item) for item in items]
+        case Mapped(items=pairs):
+            return {"items": {key: outcome_json(item) for key, item in pairs}}
+        case Itself(words=words) | Opaque(words=words):
+            return {"object": words}
+
+
+def values_in(outcome: Outcome) -> Iterator[Value]:
+    """Iterate over the values in *outcome* that are not known yet."""
+    match outcome:
+        case Made(value=value):
+            yield value
+        case Said(fragments=fragments):
+            yield from (part.value for part in fragments if isinstance(part, Mark))
+        case Listed(items=items):
+            for item in items:
+                yield from values_in(item)
+        case Mapped(items=pairs):
+            for _, item in pairs:
+                yield from values_in(item)
+        case _:
+            return
+
+
+def opaque_in(outcome: Outcome) -> Iterator[str]:
+    """Iterate over what in *outcome* is not data, in words."""
+    match outcome:
+        case Opaque(words=words):
+            yield words
+        case Listed(items=items):
+            for item in items:
+                yield from opaque_in(item)
+        case Mapped(items=pairs):
+            for _, item in pairs:
+                yield from opaque_in(item)
+        case _:
+            return
+
+
+def _text(text: str, marks: Marks) -> Outcome:
+    try:
+        parts = marks.split(text)
+    except DamagedMarkError:
+        return Opaque("text that was made of a value which is not known yet")
+    if any(isinstance(part, Mark) for part in parts):
+        return Said(parts)
+    return Known(text)

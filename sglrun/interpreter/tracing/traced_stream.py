@@ -1,0 +1,88 @@
+"""A traced stream: one prompt of a traced program, and how it came about."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from sglrun.interpreter.observer import Observed
+from sglrun.interpreter.tracing.marks import has_mark
+from sglrun.lang import ir
+from sglrun.lang.prompt import Prompt
+
+
+@dataclass(slots=True)
+class TracedStream:
+    """A prompt, and the pieces that were added since it began.
+
+    Attributes:
+        executor: whose prompt it is.
+        start: the prompt at the beginning.
+        pieces: what was added, with the author's lines.
+    """
+
+    executor: Observed
+    start: Prompt
+    pieces: list[tuple[ir.Piece, str | None]] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """What it says by now."""
+        return self.executor.evaluator.prompt.text
+
+    def marked_place(self) -> str | None:
+        """Return the line that adds the first text with an unknown value."""
+        for piece, where in self.pieces:
+            if isinstance(piece, ir.Text) and has_mark(piece.value):
+                return where
+        return None
+
+    def forget_from(self, where: str | None) -> None:
+        """Forget what was added from the first piece of the line *where* on."""
+        lines = [line for _, line in self.pieces]
+        if where in lines:
+            del self.pieces[lines.index(where) :]
+
+    def begun(self, length: int) -> Prompt:
+        """Return the first *length* characters as a prompt of their own.
+
+        It ends before markup of which not all belongs to it.
+        """
+        prompt = self.start
+        for piece, _ in self.pieces:
+            following = _with(prompt, piece)
+            room = length - len(prompt.text)
+            if len(following.text) > length:
+                rest = piece.value[:room] if isinstance(piece, ir.Text) else ""
+                return prompt.with_text(rest)
+            prompt = following
+        return prompt
+
+
+def common_prefix(texts: Sequence[str]) -> str:
+    """Return what all of *texts* begin with."""
+    if not texts:
+        return ""
+    first, last = min(texts), max(texts)
+    pairs = enumerate(zip(first, last, strict=False))
+    differs = next((at for at, (one, other) in pairs if one != other), len(first))
+    return first[:differs]
+
+
+def shared(streams: Iterable[TracedStream], length: int) -> Prompt:
+    """Return the first *length* characters, which *streams* share, as a prompt."""
+    return max(
+        (stream.begun(length) for stream in streams),
+        key=lambda prompt: len(prompt.text),
+        default=Prompt(),
+    )
+
+
+def _with(prompt: Prompt, piece: ir.Piece) -> Prompt:
+    match piece:
+        case ir.Text(value=value):
+            return prompt.with_text(value)
+        case ir.RoleBegin(role=role):
+            return prompt.with_role_begin(role)
+        case ir.RoleEnd(role=role):
+            return prompt.with_role_end(role)
+        case _:
+            return prompt
