@@ -303,6 +303,9 @@ def _openai(
         raise RefusedError(
             404, {"error": {"message": message, "code": "model_not_found"}}
         )
+    if model.kind == "vllm" and payload.get("n", 1) > 1 and not payload["temperature"]:
+        message = f"n must be 1 when using greedy sampling, got {payload['n']}."
+        raise RefusedError(400, {"error": {"message": message, "code": 400}})
     texts = [
         model.written(prompt, payload, _limits(payload))
         for prompt in prompts

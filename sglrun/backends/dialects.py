@@ -72,6 +72,7 @@ class Dialect:
         json_schema: answers in a chat can be held to a schema.
         logprobs: log-probabilities of generated tokens.
         stream_options: streams tell the usage only where it is asked for.
+        greedy_samples: several samples may be asked for where each is the likeliest.
         empty_prompt: a prompt of no characters at all is taken.
         prompt_logprobs: completions report the prompt's log-probabilities.
         completion: prompts without roles.
@@ -99,6 +100,7 @@ class Dialect:
     json_schema: bool = True
     logprobs: bool = True
     stream_options: bool = True
+    greedy_samples: bool = True
     empty_prompt: bool = True
     prompt_logprobs: bool = False
     completion: bool = True
@@ -167,6 +169,7 @@ DIALECTS: Mapping[str, Dialect] = {
             prefix_cache=True,
             tokenize="prompt",
             tokenizes_chats=True,
+            greedy_samples=False,
         ),
         Dialect(
             name="sglang",

@@ -39,6 +39,8 @@ from sglrun.lang.sampling import DEFAULTS
 
 OPENAI_URL = "https://api.openai.com/v1"
 
+# Below, vLLM and SGLang take the likeliest token.
+_COLDEST = 1e-5
 _ONE_TOKEN = replace(DEFAULTS, max_new_tokens=0, temperature=0.0)
 
 
@@ -84,7 +86,7 @@ class OpenAIBackend(Backend):
 
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Return the completion of *request*."""
-        if not self._gives_several:
+        if not self._gives_several or self._refuses_several(request):
             return generate_one_by_one(self._generate, request, on_text)
         try:
             return self._generate(request, on_text)
@@ -94,6 +96,10 @@ class OpenAIBackend(Backend):
                 raise
             self._gives_several = False
         return generate_one_by_one(self._generate, request)
+
+    def _refuses_several(self, request: Request) -> bool:
+        greedy = request.sampling.temperature < _COLDEST
+        return greedy and not self.dialect.greedy_samples
 
     def _generate(self, request: Request, on_text: OnText | None) -> Completion:
         asked = payload(self.dialect, self.model, request)

@@ -69,6 +69,7 @@ _PRETENDED = {
     "test_many_threads_ask_at_once",
     "test_a_stop_string_is_cut",
     "test_a_schema_is_kept",
+    "test_a_cached_prefix_is_not_read_again",
 }
 for _name, _test in vars(contract).items():
     if _name.startswith("test_") and _name not in _PRETENDED:
@@ -80,6 +81,19 @@ def test_any_character_stands_in_a_prompt(backend: Backend) -> None:
     asked = contract.request(contract.suited(backend, "\U0001f600 \x00 \u2028 say:"))
 
     assert backend.generate(asked).usage.prompt_tokens > 0
+
+
+def test_a_long_prefix_is_not_read_again(backend: Backend) -> None:
+    """After ``cache_prefix``, prompts that begin with it report cached tokens."""
+    if not backend.capabilities.prefix_cache or backend.kind == "anthropic":
+        pytest.skip("no prefix is cached, or none that is this short")
+    text = "Sort each message into billing, shipping or other. " * 30
+    backend.cache_prefix(contract.plain(backend, text))
+    asked = contract.request(contract.plain(backend, f"{text}Where is it?"))
+    usage = backend.generate(asked).usage
+
+    # Some servers cache whole blocks of tokens only.
+    assert usage.cached_tokens > usage.prompt_tokens - 128 - len("Where is it?")
 
 
 def test_a_schema_is_kept(backend: Backend) -> None:

@@ -13,9 +13,10 @@ import pytest
 
 import sglrun as sgl
 from sglrun.backends import create_backend
-from sglrun.backends.base import Backend, BackendOptions, SelectRequest
+from sglrun.backends.base import Backend, BackendOptions, Request, SelectRequest
 from sglrun.lang.choices import CHOICES_METHODS
 from sglrun.lang.prompt import Prompt
+from sglrun.lang.sampling import DEFAULTS, SamplingParams
 from tests.live.conftest import Rack
 
 pytestmark = pytest.mark.live
@@ -138,12 +139,9 @@ def test_a_prefix_is_read_once(backend: Backend) -> None:
     prefix = Prompt().with_text(f"Sort each message.\n{shots}Message: ")
     spent = backend.cache_prefix(prefix)
 
-    @sgl.function
-    def sorting(s: sgl.ProgramState, text: str) -> None:
-        s += prefix.text + text + "\nKind:" + sgl.gen("kind", max_tokens=2)
-
-    state = sorting.run("where is my order?", backend=backend)
-    state.sync()
+    sampling = SamplingParams.of(max_new_tokens=2).over(DEFAULTS)
+    row = Request(prompt=prefix.with_text("where is my order?\n"), sampling=sampling)
+    usage = backend.generate(row).usage
 
     assert spent.prompt_tokens > 256
-    assert state.usage.cached_tokens >= 256
+    assert usage.cached_tokens >= 256
