@@ -1,0 +1,1 @@
+"""Compiling: a program as a plan of requests, and running that plan."""

@@ -1,0 +1,1 @@
+"""What is served as SGLang: its modules, names and backends, as sglrun has them."""

@@ -1,0 +1,1 @@
+"""Tracing: what a program says and does, as far as it is known before it runs."""
