@@ -24,7 +24,7 @@ FLOORS = (
 # A library is imported in its rooms and nowhere else.
 ROOMS = {
     "ctypes": {"backends.local"},
-    "jinja2": {"backends.local"},
+    "jinja2": {"backends.jinja_template"},
     "jsonlines": {"batch"},
     "numpy": {"backends.local"},
     "requests": {"backends.http"},

@@ -4,8 +4,10 @@ Rule: a backend sees frozen requests, never a program's state. It makes one atte
 does not wait to try again (``batch/limits`` does), and it does not count rows.
 """
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, Self, runtime_checkable
 
 from sglrun.errors import ConfigError, UnsupportedFeatureError
@@ -260,7 +262,8 @@ class BackendOptions:
         api_key: sent as the server wants it.
         headers: sent with every request.
         timeout_s: seconds until an answer must be complete.
-        chat_template: a template's name, over the model's own.
+        chat_template: a template's name, or the path of a ``tokenizer_config.json``
+            or a Jinja file, over the model's own.
     """
 
     model: str | None = None
@@ -272,12 +275,31 @@ class BackendOptions:
 
 
 def named_template(name: str) -> ChatTemplate:
-    """Return the chat template that a user named.
+    """Return the chat template that a user named, or the one in the file at that path.
 
     Raises:
-        ConfigError: there is none; the message lists those that are known.
+        ConfigError: there is none, with the names that are known; or the file's
+            cannot be used.
     """
+    path = Path(name)
+    if path.suffix in _TEMPLATE_FILES or path.is_file():
+        return _template_in(path)
     try:
         return get_chat_template(name)
     except KeyError as exc:
         raise ConfigError(str(exc.args[0])) from exc
+
+
+_TEMPLATE_FILES = (".json", ".jinja", ".jinja2", ".j2")
+
+
+def _template_in(path: Path) -> ChatTemplate:
+    try:
+        read = importlib.import_module("sglrun.backends.template_file").read_template
+    except ModuleNotFoundError as exc:
+        raise ConfigError(
+            f"the chat template {path} needs {exc.name}, which is not installed here: "
+            "pip install 'sglrun[template]'"
+        ) from exc
+    found: ChatTemplate = read(path)
+    return found

@@ -137,7 +137,9 @@ class BackendSettings:
         option="--header",
     )
     chat_template: str | None = _setting(
-        TEXT, default=None, help="How roles are written, over the model's own."
+        TEXT,
+        default=None,
+        help="Template's name, tokenizer_config.json or Jinja file, over the model's.",
     )
     timeout: float = _setting(
         SECONDS, default=600.0, help="Longest wait for one answer, in seconds."

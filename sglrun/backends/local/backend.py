@@ -19,6 +19,7 @@ from sglrun.backends.base import (
     Usage,
     named_template,
 )
+from sglrun.backends.jinja_template import derive_template
 from sglrun.backends.local import store
 from sglrun.backends.local.constraint import constraint_of
 from sglrun.backends.local.context import ContextSettings
@@ -29,7 +30,6 @@ from sglrun.backends.local.processors import usable_processors
 from sglrun.backends.local.radix import Tokens
 from sglrun.backends.local.runtime import Runtime
 from sglrun.backends.local.scoring import Scoring
-from sglrun.backends.local.template import derive_template
 from sglrun.errors import BadRequestError, UnsupportedFeatureError
 from sglrun.lang.chat_template import ChatTemplate, get_chat_template_by_model_path
 from sglrun.lang.choices import ChoiceScore, TokenLogprob

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sglrun.backends.local.template import derive_template
+from sglrun.backends.jinja_template import derive_template
 from sglrun.lang.chat_template import ChatTemplate
 from sglrun.lang.prompt import Prompt
 
@@ -81,3 +81,36 @@ def test_what_cannot_be_cut_is_refused(source: str) -> None:
     """A template that prefixes and suffixes cannot say is refused, not half used."""
     with pytest.raises(ValueError, match=r"template|go with"):
         derive(source)
+
+
+GEMMA3 = (
+    "{{ bos_token }}{% if messages[0]['role'] == 'system' %}"
+    "{% set lead = messages[0]['content'] + '\n\n' %}{% set rest = messages[1:] %}"
+    "{% else %}{% set lead = '' %}{% set rest = messages %}{% endif %}"
+    "{% for m in rest %}<turn>{{ m['role'] }}\n{{ lead if loop.first else '' }}"
+    "{{ m['content'] }}<end>\n{% endfor %}"
+    "{% if add_generation_prompt %}<turn>assistant\n{% endif %}"
+)
+
+
+def test_a_system_prompt_may_stand_inside_the_users_turn() -> None:
+    """A template that folds it into the first turn is followed in that."""
+    template = derive(GEMMA3, end="<end>")
+
+    assert (template.style, template.roles["system"]) == ("llama2", ("", "\n\n"))
+
+
+@pytest.mark.parametrize("system", ["<s>{{ m['content'] }}</s>", "{{ refuse() }}"])
+def test_what_opens_every_talk(system: str) -> None:
+    """Markup before the first turn, whoever has it, is the template's opening."""
+    source = (
+        "[start {{ strftime_now('%Y') }}]{% for m in messages %}"
+        "{% if m['role'] == 'system' %}" + system + "{% else %}"
+        "<{{ m['role'] }}>{{ m['content'] }}</s>{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}"
+    )
+    template = derive(source, end="</s>")
+
+    assert template.opening.startswith("[start 2")
+    assert template.roles["user"] == ("<user>", "</s>")
+    assert ("system" in template.roles) == ("refuse" not in system)

@@ -1,9 +1,12 @@
-"""The chat template of a model file, cut into the pieces around each role's text.
+"""A chat template in Jinja, cut into the pieces around each role's text.
 
-The file carries its template as a Jinja program over a list of messages. It is run over
+Models carry their template as a Jinja program over a list of messages. It is run over
 messages whose texts are easy to find again; what stands around them is the markup. The
 token that begins every text is left out: the tokenizer adds it.
 """
+
+import time
+from dataclasses import replace
 
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -14,13 +17,15 @@ from sglrun.lang.prompt import Prompt
 _TALK = ("user", "assistant", "user")
 
 
-def derive_template(source: str, *, name: str, end: str) -> ChatTemplate:
+def derive_template(source: str, *, name: str, end: str | None = None) -> ChatTemplate:
     """Return the markup that the Jinja template *source* writes.
+
+    The template cannot touch anything but the messages.
 
     Args:
         source: the template, as the model's file carries it.
         name: what to call it.
-        end: the text of the token that ends an answer.
+        end: the text of the token that ends an answer, where it is known.
 
     Raises:
         ValueError: the template does something that a prefix and a suffix for each
@@ -35,11 +40,12 @@ def derive_template(source: str, *, name: str, end: str) -> ChatTemplate:
 class _Template:
     """A template that can be run."""
 
-    def __init__(self, source: str, *, end: str) -> None:
+    def __init__(self, source: str, *, end: str | None) -> None:
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
         environment.globals["raise_exception"] = _refuse
+        environment.globals["strftime_now"] = time.strftime
         self._template = environment.from_string(source)
         self._end = end
 
@@ -49,39 +55,46 @@ class _Template:
         *_, suffix_answer = self._around(("user", "assistant"))
         prefix_user = _without(after_answer, start=suffix_answer)
         prefix_answer = _without(after_user, start=suffix_user)
-        system, default = self._system(first, prefix_user)
-        template = ChatTemplate(
+        stop = suffix_answer.strip()
+        if self._end and self._end in stop:
+            stop = self._end
+        plain = ChatTemplate(
             name=name,
             roles={
-                **system,
                 "user": (prefix_user, suffix_user),
                 "assistant": (prefix_answer, suffix_answer),
             },
-            default_system=default,
-            stop=(self._end,) if self._end and self._end in suffix_answer else (),
+            stop=(stop,) if stop else (),
         )
-        for roles in (("user",), _TALK, ("system", *_TALK) if system else ("user",)):
+        template = self._with_system(plain, _without(first, end=prefix_user))
+        knows_system = "system" in template.roles
+        talks = (("user",), _TALK, ("system", *_TALK) if knows_system else ("user",))
+        for roles in talks:
             if self._render(roles) != _written(template, roles):
                 raise ValueError(f"the chat template treats {roles} in its own way")
         return template
 
-    def _system(
-        self, first: str, prefix_user: str
-    ) -> tuple[dict[str, tuple[str, str]], str | None]:
-        """Return the system role's markup, if any, and the default system prompt.
+    def _with_system(self, plain: ChatTemplate, lead: str) -> ChatTemplate:
+        """Return *plain* with the system role, if there is one, and what opens a talk.
 
-        *first* is what stands before the text of a user who speaks first.
+        *lead* stands before a user who speaks first.
         """
+        prefix_user, _ = plain.roles["user"]
         try:
             before, after, _ = self._around(("system", "user"))
         except (jinja2.TemplateError, ValueError):  # no such role for this model
-            if first != prefix_user:
-                raise
-            return {}, None
-        system = {"system": (before, _without(after, end=prefix_user))}
-        if first == prefix_user:
-            return system, None
-        return system, _without(_without(first, start=before), end=after)
+            return replace(plain, opening=lead)
+        if not after.endswith(prefix_user):  # it stands inside the user's turn
+            system = _without(_without(before, start=lead), start=prefix_user), after
+            roles = {**plain.roles, "system": system}
+            return replace(plain, roles=roles, opening=lead, style="llama2")
+        suffix = _without(after, end=prefix_user)
+        if lead and lead.startswith(before) and lead.endswith(suffix):
+            default = lead[len(before) : len(lead) - len(suffix)]
+            roles = {**plain.roles, "system": (before, suffix)}
+            return replace(plain, roles=roles, default_system=default)
+        roles = {**plain.roles, "system": (_without(before, start=lead), suffix)}
+        return replace(plain, roles=roles, opening=lead)
 
     def _around(self, roles: tuple[str, ...]) -> tuple[str, ...]:
         """Return what stands before, between and after the texts of *roles*."""
@@ -104,7 +117,7 @@ class _Template:
             messages=messages,
             add_generation_prompt=opens,
             bos_token="",
-            eos_token=self._end,
+            eos_token=self._end or "",
         )
 
 
