@@ -42,7 +42,7 @@ _ADVICE: Mapping[int, str] = {
     404: "check the URL (an OpenAI-shaped server is usually at .../v1)",
     405: "check the URL (an OpenAI-shaped server is usually at .../v1)",
     413: "the request is too large for the server or a proxy before it",
-    429: "lower --num-threads, or set --rpm or --tpm",
+    429: "lower --num-threads or --max-in-flight",
 }
 
 # The quota of an account does not come back by waiting a moment.

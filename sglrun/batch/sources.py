@@ -34,11 +34,11 @@ class Source:
         Raises:
             InputError: it cannot be opened.
         """
-        self.name = "<stdin>" if path == STDIN else path
-        stdin = path == STDIN
-        place = _STDIN_FD if stdin else path
+        self.is_stdin = path == STDIN
+        self.name = "<stdin>" if self.is_stdin else path
+        place = _STDIN_FD if self.is_stdin else path
         try:
-            file = io.FileIO(place, "rb", closefd=not stdin)
+            file = io.FileIO(place, "rb", closefd=not self.is_stdin)
             self._file: io.BufferedReader = io.BufferedReader(file, _BUFFER_SIZE)
         except (OSError, ValueError) as exc:
             reason = exc.strerror if isinstance(exc, OSError) else exc

@@ -8,12 +8,12 @@ from itertools import islice
 
 from sglrun.batch.estimate import Estimate, estimate
 from sglrun.batch.rows import read_rows
-from sglrun.cli.streams import Streams, write_out
+from sglrun.cli.streams import Streams
 from sglrun.cli.tokens import token_counter
 from sglrun.config import RunConfig
 from sglrun.display.wording import of_many, share
-from sglrun.interpreter.lazy_backend import LazyBackend
 from sglrun.interpreter.program import Program
+from sglrun.interpreter.sglang.lazy_backend import LazyBackend
 
 _LABEL = 12
 
@@ -48,7 +48,7 @@ def write_estimate(
         text = "\n".join(lines)
     else:
         text = json.dumps({**asdict(found), "counted_by": name, "most_cost": cost})
-    write_out(f"{text}\n".encode())
+    streams.write(f"{text}\n".encode())
 
 
 def facts(found: Estimate, name: str, cost: float | None) -> Iterator[tuple[str, str]]:

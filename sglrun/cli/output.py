@@ -30,7 +30,9 @@ def open_output(
 
     Raises:
         ResultsError: the file belongs to another run, or cannot be written.
+        UsageError: the input is where results go, or is closed.
     """
+    view.check_input(reader.source)
     rows = config.rows
     secrets = secrets_of(config)
     render = partial(render_record, layout=rows.format, secrets=secrets)

@@ -14,7 +14,6 @@ from sglrun.cli.streams import (
     ReaderGoneError,
     Streams,
     only_results_on_stdout,
-    write_out,
 )
 from sglrun.config import resolve_config
 from sglrun.errors import ProgramError, SglrunError, UsageError
@@ -66,7 +65,7 @@ def run(
             backend.close()
     if not streams.out_is_terminal:
         line = json_text(_outcome(state)) + "\n"
-        write_out(line.encode("utf-8", "backslashreplace"))
+        streams.write(line.encode("utf-8", "backslashreplace"))
     if state.failure is not None:
         raise _as_error(state.failure)
 
@@ -124,7 +123,7 @@ def _show_text(state: ProgramState, streams: Streams, *, color: bool) -> None:
 def _terminal(streams: Streams) -> Callable[[str], None]:
     """Return what writes to the terminal: stdout, else stderr, else nothing."""
     if streams.out_is_terminal:
-        return lambda text: write_out(text.encode("utf-8", "replace"))
+        return lambda text: streams.write(text.encode("utf-8", "replace"))
     if streams.err.isatty():
         return streams.show
     return lambda _text: None

@@ -1,19 +1,23 @@
 """The streams of the process: results on stdout, everything else on stderr.
 
-The author's ``print`` goes to stderr, so that nothing but results reaches stdout.
+What the author's code, a library of it or a process that it starts prints goes to
+stderr, so that nothing but results reaches stdout.
 """
 
 import os
+import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from errno import EBADF
 
+from sglrun.batch.sources import Source
 from sglrun.display.stderr import QuietStream
 from sglrun.errors import RunStoppedError, UsageError
+from sglrun.interpreter.tracing.tracer import is_traced
 
-STDOUT, STDERR = 1, 2
+STDIN, STDOUT, STDERR = 0, 1, 2
 BROKEN_PIPE = 128 + 13
 """What a shell reports for a filter whose reader went away (SIGPIPE)."""
 
@@ -22,12 +26,18 @@ class ReaderGoneError(Exception):
     """Nobody reads stdout any more; not an error of the run."""
 
 
+def _copy_of_stdout() -> int:
+    return os.dup(STDOUT)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streams:
-    """Where a command writes.
+    """Where a command reads and writes.
 
     Attributes:
         err: stderr; writing to it never fails.
+        out: a descriptor of stdout that nobody else writes to, for results.
+        in_is_open: stdin was open when the process began.
         out_is_open: stdout was open when the process began.
         out_is_terminal: results are read by a person.
     """
@@ -35,6 +45,8 @@ class Streams:
     err: QuietStream
     out_is_open: bool
     out_is_terminal: bool
+    in_is_open: bool = True
+    out: int = field(default_factory=_copy_of_stdout)
 
     def say(self, line: str) -> None:
         """Write *line* to stderr, above the progress if that is shown."""
@@ -50,6 +62,40 @@ class Streams:
         if not self.out_is_open:
             raise UsageError("stdout is closed, so nobody would see the results")
 
+    def check_input(self, source: Source, *, results_on_stdout: bool) -> None:
+        """Check that *source* is another file than the one that results go to.
+
+        Raises:
+            UsageError: it is stdin, which was closed when the process began; or what
+                is written to stdout would be read as further rows, without end.
+        """
+        if source.is_stdin and not self.in_is_open:
+            raise UsageError("stdin is closed, so there are no rows to read")
+        status = os.fstat(self.out)
+        is_same = (status.st_dev, status.st_ino) == source.identity
+        if results_on_stdout and is_same and stat.S_ISREG(status.st_mode):
+            raise UsageError(
+                f"stdout is the input {source.name!r}; send the results to another file"
+            )
+
+    def write(self, data: bytes) -> None:
+        """Write *data* to stdout, all of it.
+
+        Raises:
+            ReaderGoneError: nobody reads it.
+            RunStoppedError: it cannot be written, as on a full disk.
+        """
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(self.out, rest) :]
+            except BrokenPipeError as exc:
+                raise ReaderGoneError from exc
+            except OSError as exc:
+                raise RunStoppedError(
+                    f"stdout cannot be written: {exc.strerror}"
+                ) from exc
+
     def show(self, text: str) -> None:
         """Write *text* to stderr as it is."""
         self.err.write(text)
@@ -63,38 +109,42 @@ def open_streams() -> Streams:
     would get its number, and be written to by mistake.
     """
     was_open = [_hold(number) for number in range(3)]
-    err = QuietStream(sys.stderr if was_open[STDERR] else None)
+    # What a program says of placeholders would only puzzle; it is said for the rows.
+    err = QuietStream(sys.stderr if was_open[STDERR] else None, is_muted=is_traced.get)
     sys.stderr = err
     return Streams(
-        err=err, out_is_open=was_open[STDOUT], out_is_terminal=os.isatty(STDOUT)
+        err=err,
+        out_is_open=was_open[STDOUT],
+        out_is_terminal=os.isatty(STDOUT),
+        in_is_open=was_open[STDIN],
     )
 
 
 @contextmanager
 def only_results_on_stdout(streams: Streams) -> Iterator[None]:
-    """Send to stderr what is printed in the block, whoever prints it."""
+    """Send to stderr what is printed in the block, whoever prints it.
+
+    That holds for libraries that are not written in Python and for other processes,
+    too: the descriptor itself is stderr meanwhile.
+    """
     before, sys.stdout = sys.stdout, streams.err
+    _flush_stdout()
+    kept = os.dup(STDOUT)
+    os.dup2(STDERR, STDOUT)
     try:
         yield
     finally:
+        _flush_stdout()
+        os.dup2(kept, STDOUT)
+        os.close(kept)
         sys.stdout = before
 
 
-def write_out(data: bytes) -> None:
-    """Write *data* to stdout, all of it.
-
-    Raises:
-        ReaderGoneError: nobody reads it.
-        RunStoppedError: it cannot be written, as on a full disk.
-    """
-    rest = memoryview(data)
-    while rest:
-        try:
-            rest = rest[os.write(STDOUT, rest) :]
-        except BrokenPipeError as exc:
-            raise ReaderGoneError from exc
-        except OSError as exc:
-            raise RunStoppedError(f"stdout cannot be written: {exc.strerror}") from exc
+def _flush_stdout() -> None:
+    """Write what lies in the buffer of the first stdout, to where that leads now."""
+    if sys.__stdout__ is not None:
+        with suppress(OSError, ValueError):
+            sys.__stdout__.flush()
 
 
 def _hold(number: int) -> bool:

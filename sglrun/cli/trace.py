@@ -13,7 +13,7 @@ from sglrun.batch.rows import given, read_rows
 from sglrun.cli.backend import offer_backend
 from sglrun.cli.log import logging_to
 from sglrun.cli.options import with_settings
-from sglrun.cli.streams import Streams, only_results_on_stdout, write_out
+from sglrun.cli.streams import Streams, only_results_on_stdout
 from sglrun.cli.tokens import TokenCounter, token_counter
 from sglrun.config import resolve_config
 from sglrun.display.diagram import as_dot, as_mermaid
@@ -21,8 +21,8 @@ from sglrun.display.traced import SharedText, TraceReport
 from sglrun.errors import UsageError
 from sglrun.interpreter.loader import load_program
 from sglrun.interpreter.program import Program
-from sglrun.interpreter.traced_stream import common_prefix
-from sglrun.interpreter.tracer import first_prompt, trace_program
+from sglrun.interpreter.tracing.traced_stream import common_prefix
+from sglrun.interpreter.tracing.tracer import first_prompt, trace_program
 
 _ROWS = 8
 
@@ -79,7 +79,7 @@ def trace(
         view = importlib.import_module("sglrun.display.trace")
         colored = config.color and streams.out_is_terminal
         text = str(view.render_trace(report, color=colored))
-    write_out(text.encode("utf-8", "backslashreplace"))
+    streams.write(text.encode("utf-8", "backslashreplace"))
 
 
 def trace_report(

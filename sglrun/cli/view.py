@@ -12,7 +12,7 @@ from sglrun.batch.runner import BatchRunner
 from sglrun.batch.sources import Source
 from sglrun.batch.summary import RunSummary
 from sglrun.cli.log import logger, said
-from sglrun.cli.streams import Streams, write_out
+from sglrun.cli.streams import Streams
 from sglrun.config import RunConfig
 from sglrun.display.complaints import Complaints
 from sglrun.display.displays import choose_progress, create_progress
@@ -57,6 +57,15 @@ class RunView:
                 target=self._count, args=(path,), name="sglrun-count", daemon=True
             ).start()
 
+    def check_input(self, source: Source) -> None:
+        """Check that *source* is not where results are written.
+
+        Raises:
+            UsageError: it is, or it is closed.
+        """
+        on_stdout = self._config.rows.output is None
+        self._streams.check_input(source, results_on_stdout=on_stdout)
+
     def add(self, results: Sequence[RowResult], *, resumed: int) -> None:
         """Show that *results* are there, and how many rows an earlier run had done."""
         self._meter.resume(resumed)
@@ -76,7 +85,7 @@ class RunView:
         if self._shown == "rich" and self._streams.out_is_terminal:
             self._progress.write_above(data.decode("utf-8", "replace").rstrip("\n"))
         else:
-            write_out(data)
+            self._streams.write(data)
 
     def note(self, text: str) -> None:
         """Say what a user should hear."""

@@ -2,15 +2,28 @@
 
 import io
 import threading
+from collections.abc import Callable
 from typing import TextIO
+
+
+def _never() -> bool:
+    return False
 
 
 class QuietStream(io.TextIOBase, TextIO):
     """Text to *stream*; what cannot be written is dropped. Safe from any thread."""
 
-    def __init__(self, stream: TextIO | None) -> None:
-        """Write to *stream*; ``None`` is a stream that was closed from the start."""
+    def __init__(
+        self, stream: TextIO | None, *, is_muted: Callable[[], bool] = _never
+    ) -> None:
+        """Write to *stream*; ``None`` is a stream that was closed from the start.
+
+        Args:
+            stream: what is written to.
+            is_muted: asked for each text whether it is dropped, unseen.
+        """
         self._stream = stream
+        self._is_muted = is_muted
         self._lock = threading.RLock()
 
     @property
@@ -20,6 +33,8 @@ class QuietStream(io.TextIOBase, TextIO):
 
     def write(self, text: str) -> int:
         """Write *text* if it can be written; nothing is raised."""
+        if self._is_muted():
+            return 0
         if self._stream is not None:
             try:
                 with self._lock:

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import pytest
 
-from tests.cli.process import command, environment, sglrun
+from tests.cli.process import WAIT_S, command, environment, sglrun
 from tests.stand_in import StandIn, status
 
 PROGRAM = """\
@@ -26,6 +26,17 @@ def reply(s, q):
     s += "You answer questions briefly and politely, as a good clerk would do it.\\n"
     s += "Question: " + q + "\\nAnswer:"
     s += sgl.gen("a", max_tokens=8)
+"""
+LOUD = """\
+import os, sys
+import sglrun as sgl
+
+@sgl.function
+def loud(s, q):
+    os.write(1, b"to the descriptor\\n")
+    os.system("echo from a process")
+    sys.__stdout__.write("to the first stdout\\n")
+    s["a"] = q
 """
 TWO = """\
 import sglrun as sgl
@@ -72,6 +83,73 @@ def test_one_line_out_for_each_line_in(folder: Path) -> None:
     assert all(result["output"]["a"] for result in results)
     assert "the author prints a" in run.stderr
     assert "sglrun: 3 rows in" in run.stderr
+
+
+def test_a_print_is_seen_once_a_row(folder: Path) -> None:
+    """What a program prints while its prefix is sought is dropped, and ends nothing."""
+    run = sglrun("batch", "prog.py", "in.jsonl", "-b", "mock", folder=folder)
+
+    assert run.stderr.count("the author prints") == 3
+    assert "a comparison of argument 'q' (prog.py:6)" in run.stderr
+
+
+def test_results_alone_reach_stdout(folder: Path) -> None:
+    """Neither a library, nor another process, nor the first stdout mixes into them."""
+    (folder / "loud.py").write_text(LOUD, "utf-8")
+    run = sglrun("batch", "loud.py", "in.jsonl", "-b", "mock", folder=folder)
+
+    assert [result["status"] for result in records(run.stdout)] == ["ok"] * 3
+    assert run.stderr.count("to the descriptor") == 4
+    assert run.stderr.count("from a process") == 4
+    assert run.stderr.count("to the first stdout") == 4
+
+
+def test_results_are_not_read_as_rows(folder: Path) -> None:
+    """Results that are added to the input would be read again, without end."""
+    rows = folder / "in.jsonl"
+    with rows.open("a") as stdout:
+        run = subprocess.run(
+            command("batch", "prog.py", "in.jsonl", "-b", "mock", "-q"),
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=WAIT_S,
+            check=False,
+            cwd=folder,
+            env=environment(folder),
+        )
+
+    assert run.returncode == 2
+    assert "stdout is the input 'in.jsonl'" in run.stderr
+    assert rows.read_text("utf-8") == lines("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ("- <&-", 2, "stdin is closed, so there are no rows to read"),
+        ("in.jsonl <&-", 0, "3 ok"),
+        ("in.jsonl >&-", 2, "stdout is closed"),
+        ("in.jsonl -o out.jsonl >&- <&-", 0, "3 ok"),
+    ],
+)
+def test_a_closed_stream_is_missed_where_it_is_needed(
+    folder: Path, arguments: str, code: int, message: str
+) -> None:
+    """A closed stdin is not an empty one; what is not used may be closed."""
+    words = " ".join(command("batch", "prog.py", "-b", "mock"))
+    run = subprocess.run(
+        ["bash", "-c", f"{words} {arguments}"],  # noqa: S607 - a shell is the point
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+        cwd=folder,
+        env=environment(folder),
+    )
+
+    assert run.returncode == code
+    assert message in run.stderr
 
 
 def test_stdin_is_an_input(folder: Path) -> None:

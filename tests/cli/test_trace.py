@@ -39,7 +39,7 @@ def test_json_tells_the_prefix_and_its_end(folder: Path) -> None:
     told = json.loads(run.stdout)
 
     assert run.returncode == 0
-    assert run.stderr == "the author prints\n"
+    assert run.stderr == ""
     assert told["prefix"] == {
         "text": "SYSTEM:You sort tickets.\nUSER:Language: ",
         "characters": 40,
