@@ -45,6 +45,7 @@ from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 
 ANTHROPIC_URL = "https://api.anthropic.com"
+_LLAMA_OWNER = "llamacpp"
 _VERSION = "2023-06-01"
 _CARRIED = frozenset(
     {
@@ -88,6 +89,7 @@ class AnthropicBackend(Backend):
         model: str,
         prefix: str = "/v1",
         chat_template: ChatTemplate = DEFAULT_TEMPLATE,
+        is_llama_server: bool = False,
     ) -> None:
         """Take what ``create`` found out; *http* is closed with the backend.
 
@@ -96,7 +98,11 @@ class AnthropicBackend(Backend):
             model: the model that answers.
             prefix: what stands between the address and ``/messages``.
             chat_template: how roles are written in a program's text.
+            is_llama_server: it repeats what it continues, and ignores schemas.
         """
+        if is_llama_server:
+            self.capabilities = replace(_CAPABILITIES, json_schema=False, select=False)
+        self._repeats = is_llama_server
         self.model = model
         self.chat_template = chat_template
         self._http = http
@@ -112,7 +118,7 @@ class AnthropicBackend(Backend):
     def _generate_one(self, request: Request, on_text: OnText | None) -> Completion:
         asked = wire.payload(self.model, request, self._cached)
         reply = self._reply(asked, request, on_text)
-        sample = _sample(reply, request)
+        sample = _sample(reply, request, self._dropped(request.prompt))
         check_constraint(request.sampling, [sample.text] if is_whole(sample) else [])
         return Completion(samples=(sample,), usage=parse_usage(reply))
 
@@ -159,6 +165,11 @@ class AnthropicBackend(Backend):
         """Close."""
         self.close()
 
+    def _dropped(self, prompt: Prompt) -> tuple[str, ...]:
+        """Return what is the prompt's where an answer begins with it."""
+        sent, space = wire.begun(prompt)
+        return (sent, space) if self._repeats else (space,)
+
     def _reply(
         self, asked: wire.Payload, request: Request, on_text: OnText | None = None
     ) -> object:
@@ -166,7 +177,9 @@ class AnthropicBackend(Backend):
             return self._http.post_json(self._path, asked)
         stops = wire.stops_of(request.sampling).here
         tell = until_stop(stops, on_text)
-        tell_new = after_prefix(wire.dropped_space(request.prompt), tell)
+        tell_new: OnText = tell
+        for piece in reversed(self._dropped(request.prompt)):
+            tell_new = after_prefix(piece, tell_new)
         with closing(self._http.stream_sse(self._path, {**asked, "stream": True})) as s:
             reply = assemble(s, tell_new)
         tell("")
@@ -199,7 +212,11 @@ def create(options: BackendOptions) -> AnthropicBackend:
         http.close()
         raise
     return AnthropicBackend(
-        http, model=model, prefix=found.prefix, chat_template=template
+        http,
+        model=model,
+        prefix=found.prefix,
+        chat_template=template,
+        is_llama_server=_LLAMA_OWNER in found.owners,
     )
 
 
@@ -218,12 +235,9 @@ def _client(address: str, options: BackendOptions) -> HttpClient:
     )
 
 
-def _sample(reply: object, request: Request) -> Sample:
-    sample = parse_sample(
-        reply,
-        dropped=wire.dropped_space(request.prompt),
-        stops=wire.stops_of(request.sampling).here,
-    )
+def _sample(reply: object, request: Request, dropped: tuple[str, ...]) -> Sample:
+    stops = wire.stops_of(request.sampling).here
+    sample = parse_sample(reply, dropped=dropped, stops=stops)
     if request.sampling.max_new_tokens:
         return sample
     return replace(sample, text="", finish_reason="length")

@@ -106,10 +106,13 @@ def said(prompt: Prompt) -> Turns:
     return tuple(turn for turn in turns if turn.images or turn.text.strip())
 
 
-def dropped_space(prompt: Prompt) -> str:
-    """Return the white space that the API does not take at a prompt's end."""
+def begun(prompt: Prompt) -> tuple[str, str]:
+    """Return the text of the open turn as it is sent, and the white space after it.
+
+    The API does not take white space at a prompt's end.
+    """
     text = prompt.open_message.text if prompt.open_message else ""
-    return text[len(text.rstrip()) :]
+    return text.rstrip(), text[len(text.rstrip()) :]
 
 
 def refuse(feature: str) -> NoReturn:

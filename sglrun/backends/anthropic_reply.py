@@ -24,13 +24,15 @@ _REASONS = {
 }
 
 
-def parse_sample(reply: object, *, dropped: str, stops: tuple[str, ...]) -> Sample:
+def parse_sample(
+    reply: object, *, dropped: Iterable[str] = (), stops: tuple[str, ...] = ()
+) -> Sample:
     """Return the sample in *reply*.
 
     Args:
         reply: the JSON that came.
-        dropped: white space of the prompt that was not sent; where the text begins
-            with it, it is the prompt's.
+        dropped: what is the prompt's where the text begins with it, one after the
+            other.
         stops: stop strings that the API did not look for.
 
     Raises:
@@ -40,7 +42,9 @@ def parse_sample(reply: object, *, dropped: str, stops: tuple[str, ...]) -> Samp
     if whole.get("type") == "error":
         raise error_of_event(whole, "the reply")
     blocks = objects(whole.get("content"), "content")
-    text = _joined(blocks, "text").removeprefix(dropped)
+    text = _joined(blocks, "text")
+    for piece in dropped:
+        text = text.removeprefix(piece)
     text, here = before_stop(text, stops)
     word = str(whole.get("stop_reason") or "unknown")
     reason = "stop" if here is not None else _REASONS.get(word, word)

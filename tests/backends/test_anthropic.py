@@ -336,7 +336,7 @@ def test_reasons_are_everyones_words(word: str, reason: str) -> None:
     """The reasons that others have too are named as they are elsewhere."""
     reply = {"content": [{"type": "text", "text": "x"}], "stop_reason": word}
 
-    assert parse_sample(reply, dropped="", stops=()).finish_reason == reason
+    assert parse_sample(reply).finish_reason == reason
 
 
 def test_text_that_ignores_its_schema_is_an_error(
@@ -348,3 +348,25 @@ def test_text_that_ignores_its_schema_is_an_error(
 
     with pytest.raises(ResponseError, match="ignored the json_schema"):
         backend.generate(asked)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_llama_server_is_known_by_its_habits(
+    stand_in: StandIn, *, stream: bool
+) -> None:
+    """It repeats what it continues, and would ignore a schema in silence."""
+    stand_in.model.kind = "llama-server"
+    stand_in.model.answer = "Sure: it is"
+    pieces: list[str] = []
+    on_text = pieces.append if stream else None
+    with create(BackendOptions(url=stand_in.url)) as backend:
+        asked = request(asking(("user", "hi"), answer="Sure: "))
+        text = backend.generate(asked, on_text).samples[0].text
+        held = request(asking(("user", "hi")), json_schema="{}")
+        with pytest.raises(UnsupportedFeatureError, match="json_schema"):
+            backend.generate(held)
+        with pytest.raises(UnsupportedFeatureError, match="select"):
+            backend.select(SelectRequest(prompt=asked.prompt, choices=("a", "b")))
+
+    assert text == "it is"
+    assert "".join(pieces) == (text if stream else "")

@@ -12,7 +12,7 @@ import pytest
 
 from sglrun.backends import create_backend
 from sglrun.backends.base import Backend, BackendOptions
-from sglrun.errors import BadRequestError
+from sglrun.errors import BadRequestError, UnsupportedFeatureError
 from tests.backends import test_contract as contract
 from tests.live.conftest import Rack
 
@@ -62,6 +62,17 @@ def backend(request: pytest.FixtureRequest, rack: Rack) -> Iterator[Backend]:
     made.close()
 
 
+@pytest.fixture(autouse=True)
+def known(request: pytest.FixtureRequest) -> None:
+    """Skip what a gateway is known to tell wrongly."""
+    if request.node.name.startswith(
+        "test_pieces_joined_are_the_text[openai-llama-server-litellm-plain"
+    ):
+        pytest.skip(
+            "LiteLLM counts the tokens of such a stream by a tokenizer of its own"
+        )
+
+
 # What asks the pretend model for a certain answer, or for what no server knows.
 _PRETENDED = {
     "test_a_refused_prompt_is_the_requests_fault",
@@ -100,6 +111,10 @@ def test_a_schema_is_kept(backend: Backend) -> None:
     """A schema is kept; one that leaves no room for endless white space."""
     schema = {"type": "string", "enum": ["red", "blue"]}
     asked = contract.request(contract.chat(backend), json_schema=json.dumps(schema))
+    if not backend.capabilities.json_schema:
+        with pytest.raises(UnsupportedFeatureError, match="json_schema"):
+            backend.generate(asked)
+        return
 
     assert json.loads(backend.generate(asked).samples[0].text) in ("red", "blue")
 
