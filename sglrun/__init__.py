@@ -40,7 +40,6 @@ from sglrun.lang.expressions import (
     gen,
     gen_int,
     gen_string,
-    image,
     select,
     separate_reasoning,
     system,
@@ -49,8 +48,8 @@ from sglrun.lang.expressions import (
     user,
     user_begin,
     user_end,
-    video,
 )
+from sglrun.lang.pictures import image, video
 
 __all__ = [
     "Anthropic",

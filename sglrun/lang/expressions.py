@@ -3,10 +3,8 @@
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from sglrun.errors import UnsupportedFeatureError
 from sglrun.lang.choices import (
     CHOICES_METHODS,
     ChoicesMethod,
@@ -17,14 +15,12 @@ from sglrun.lang.ir import (
     Expr,
     ExprList,
     Gen,
-    Image,
     RoleBegin,
     RoleEnd,
     Select,
     as_expr,
     flatten,
 )
-from sglrun.lang.prompt import ImageData
 from sglrun.lang.reasoning import reasoning_format
 from sglrun.lang.sampling import SamplingParams
 
@@ -263,45 +259,6 @@ def separate_reasoning(expr: object, model_type: str | None = None) -> ExprList:
             for piece in pieces
         )
     )
-
-
-def image(source: str | Path | bytes) -> Image:
-    """Return an image from a path, its bytes, or the URL of one.
-
-    Raises:
-        OSError: the path cannot be read.
-    """
-    if isinstance(source, bytes):
-        return Image(ImageData(data=source, media_type=_media_type(source)))
-    if isinstance(source, str) and source.startswith(("http://", "https://", "data:")):
-        return Image(ImageData(url=source))
-    data = Path(source).read_bytes()
-    return Image(ImageData(data=data, media_type=_media_type(data)))
-
-
-def video(path: str | Path, num_frames: int) -> NoReturn:
-    """Refuse: no backend takes a video exactly.
-
-    Raises:
-        UnsupportedFeatureError: always.
-    """
-    raise UnsupportedFeatureError(
-        f"a video ({str(path)!r}) cannot be sent; take its {num_frames} frames as "
-        "images, and append image(frame) for each"
-    )
-
-
-_MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"\x89PNG", "image/png"),
-    (b"\xff\xd8", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-    (b"RIFF", "image/webp"),
-)
-
-
-def _media_type(data: bytes) -> str:
-    found = (kind for magic, kind in _MAGIC if data.startswith(magic))
-    return next(found, "image/png")
 
 
 def _role(role: str) -> Callable[..., ExprList]:

@@ -3,7 +3,6 @@
 import inspect
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from sglrun.lang.expressions import (
     gen,
     gen_int,
     gen_string,
-    image,
     select,
     separate_reasoning,
     system,
@@ -240,35 +238,3 @@ def test_reasoning_needs_names(unnamed: ir.Expr) -> None:
     """A generation without a name has nowhere to keep its reasoning."""
     with pytest.raises(ValueError, match="with a name"):
         separate_reasoning(unnamed, "qwen3")
-
-
-@pytest.mark.parametrize(
-    ("data", "media_type"),
-    [
-        (b"\x89PNG\r\n", "image/png"),
-        (b"\xff\xd8\xff", "image/jpeg"),
-        (b"GIF89a", "image/gif"),
-        (b"RIFF....WEBP", "image/webp"),
-        (b"unknown", "image/png"),
-    ],
-)
-def test_an_image_is_read_at_once(data: bytes, media_type: str, tmp_path: Path) -> None:
-    """Bytes and files give the same image, its kind told by its first bytes."""
-    path = tmp_path / "x.bin"
-    path.write_bytes(data)
-    given, read = image(data), image(str(path))
-
-    assert given == read == image(path)
-    assert (given.image.data, given.image.media_type) == (data, media_type)
-
-
-@pytest.mark.parametrize("url", ["https://e.org/a.png", "http://e.org/a", "data:x,y"])
-def test_an_images_address_is_passed_on(url: str) -> None:
-    """An address is not read here."""
-    assert image(url).image.url == url
-
-
-def test_a_missing_image_raises_where_it_stands() -> None:
-    """A path that cannot be read is told at its line."""
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.png"):
-        image("nowhere.png")
