@@ -27,7 +27,7 @@ ROOMS = {
     "jinja2": {"backends.jinja_template"},
     "jsonlines": {"batch"},
     "numpy": {"backends.local"},
-    "requests": {"backends.http"},
+    "requests": {"backends.adapter", "backends.http"},
     "rich": {"display", "cli"},
     "typer": {"cli"},
     "xllamacpp": {"backends.local"},

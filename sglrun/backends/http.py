@@ -1,6 +1,6 @@
 """The door to the network: one attempt at one request, and what went wrong with it.
 
-Rule: only this module imports ``requests``. Nothing is tried again here.
+Rule: only this module and ``adapter`` import ``requests``. Nothing is tried again here.
 """
 
 import json
@@ -11,13 +11,13 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import requests
 import urllib3
-from requests.adapters import HTTPAdapter
 
+from sglrun.backends.adapter import OneAddressAdapter, prepared
 from sglrun.backends.base import Secret
 from sglrun.backends.body import Body
 from sglrun.backends.sse import parse_events
@@ -143,17 +143,17 @@ class HttpClient:
             key = api_key.value.strip()
             self._secrets += (key,)
             given["Authorization"] = f"Bearer {key}"
-        self._session = requests.Session()
-        self._session.mount("http://", HTTPAdapter(pool_maxsize=_POOL_SIZE))
-        self._session.mount("https://", HTTPAdapter(pool_maxsize=_POOL_SIZE))
-        with self._translated("the address"):
+        self._adapter = OneAddressAdapter(_POOL_SIZE)
+        with self._translated("the address"), requests.Session() as session:
             # Proxies and authorities are read from the environment once, not with
             # every request.
-            self._settings = self._session.merge_environment_settings(
+            self._settings: Mapping[str, Any] = session.merge_environment_settings(
                 url=self._address, proxies={}, stream=True, verify=None, cert=None
             )
-            self._session.trust_env = False
-            self._head = self._prepared_head(given)
+            session.trust_env = False
+            head = session.prepare_request(_request(self._address, given))
+        self._url = f"{head.url}".rstrip("/")
+        self._headers = dict(head.headers)
 
     def get_json(self, path: str, *, timeout_s: float | None = None) -> object:
         """Return the JSON at *path*; waits.
@@ -200,7 +200,7 @@ class HttpClient:
 
     def close(self) -> None:
         """Close idle connections; safe to call twice."""
-        self._session.close()
+        self._adapter.close()
 
     def redacted(self, text: str) -> str:
         """Return *text* without the key and other secrets of this client."""
@@ -208,18 +208,6 @@ class HttpClient:
             if len(secret) >= _SHORTEST_SECRET:
                 text = text.replace(secret, "***")
         return text
-
-    def _prepared_head(self, headers: Mapping[str, str]) -> requests.PreparedRequest:
-        for name, value in headers.items():
-            if not (name + value).isprintable() or not value.isascii():
-                raise ConfigError(f"the header {name!r} holds what HTTP cannot send")
-        common = {
-            "Accept-Encoding": "identity",
-            "Content-Type": "application/json",
-            "User-Agent": "sglrun",
-        }
-        request = requests.Request("GET", self._address, {**common, **headers})
-        return self._session.prepare_request(request)
 
     def _json(
         self, method: str, path: str, payload: bytes, timeout_s: float | None
@@ -240,9 +228,8 @@ class HttpClient:
         deadline = time.monotonic() + total_s
         asked = f"{method} {self.base_url}{path}"
         with self._translated(asked):
-            response = self._session.send(
+            response = self._adapter.send(
                 self._request(method, path, payload),
-                allow_redirects=False,
                 timeout=(min(self._timeouts.connect_s, total_s), total_s),
                 **self._settings,
             )
@@ -268,13 +255,11 @@ class HttpClient:
     def _request(
         self, method: str, path: str, payload: bytes
     ) -> requests.PreparedRequest:
-        request = self._head.copy()
-        request.method = method
-        request.url = f"{self._head.url}".rstrip("/") + path
-        if method == "POST":
-            request.body = payload
-            request.headers["Content-Length"] = str(len(payload))
-        return request
+        url, headers = self._url + path, self._headers
+        if method == "GET":
+            return prepared(method, url, headers, None)
+        sized = {**headers, "Content-Length": str(len(payload))}
+        return prepared(method, url, sized, payload)
 
     @contextmanager
     def _translated(self, asked: str) -> Iterator[None]:
@@ -301,6 +286,18 @@ class HttpClient:
         error = cls(f"{self.base_url} cannot be reached: {advice} ({cause})")
         error.retryable = retryable
         return error
+
+
+def _request(address: str, headers: Mapping[str, str]) -> requests.Request:
+    for name, value in headers.items():
+        if not (name + value).isprintable() or not value.isascii():
+            raise ConfigError(f"the header {name!r} holds what HTTP cannot send")
+    common = {
+        "Accept-Encoding": "identity",
+        "Content-Type": "application/json",
+        "User-Agent": "sglrun",
+    }
+    return requests.Request("GET", address, {**common, **headers})
 
 
 def _no_answer(asked: str, body: bytes, what: str) -> ResponseError:

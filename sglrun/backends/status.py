@@ -66,8 +66,8 @@ def error_of_answer(
         body: its body, or the beginning of it.
     """
     code, said = read_error(body)
-    if not 400 <= status < 600:  # noqa: PLR2004 - HTTP's error classes
-        said = said or f"the address is {headers.get('Location', 'unknown')!r} now"
+    if 300 <= status < 400:  # noqa: PLR2004 - HTTP's redirections
+        said = f"the address is {headers.get('Location', 'unknown')!r} now"
     cls = _class_of(status, code, said)
     advice = "" if cls is ModelNotFoundError else _ADVICE.get(status, "")
     error = cls(
