@@ -5,11 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from sglrun.lang.choices import (
-    CHOICES_METHODS,
-    ChoicesMethod,
-    token_length_normalized,
-)
+from sglrun.lang import authors_choices
+from sglrun.lang.choices import token_length_normalized
 from sglrun.lang.constraints import check_regex, dtype_of, json_schema_text
 from sglrun.lang.ir import (
     Expr,
@@ -46,7 +43,7 @@ def gen(  # noqa: PLR0917 - the reference's signature, in its order
     return_text_in_logprobs: bool | None = None,  # noqa: FBT001
     dtype: type | str | None = None,
     choices: Iterable[str] | None = None,
-    choices_method: ChoicesMethod | str | None = None,
+    choices_method: object = None,
     regex: str | None = None,
     json_schema: object = None,
     *,
@@ -209,7 +206,7 @@ def select(
     name: str | None = None,
     choices: Iterable[str] | None = None,
     temperature: float = 0.0,
-    choices_method: ChoicesMethod | str | None = token_length_normalized,
+    choices_method: object = token_length_normalized,
 ) -> Select:
     """Return a choice among *choices*; the option taken is read as ``s[name]``.
 
@@ -217,22 +214,21 @@ def select(
         name: the variable; without one the option is appended and not stored.
         choices: the options.
         temperature: 0 takes the best score; above, one is drawn by the scores.
-        choices_method: one of the three methods, or its name.
+        choices_method: one of the three methods, its name, or a callable such as
+            SGLang's ``ChoicesSamplingMethod``, which cannot draw.
 
     Raises:
-        TypeError: one string in the place of several.
-        ValueError: no choices, or a method that does not exist.
+        TypeError: one string in the place of several, or no method.
+        ValueError: no choices, a method that does not exist, or one that cannot draw.
     """
     if isinstance(choices, str):
         raise TypeError(f"choices takes several strings, such as [{choices!r}]")
-    if isinstance(choices_method, str) and choices_method not in CHOICES_METHODS:
-        known = ", ".join(CHOICES_METHODS)
-        raise ValueError(f"unknown choices method {choices_method!r} (one of: {known})")
-    method = (
-        CHOICES_METHODS[choices_method]
-        if isinstance(choices_method, str)
-        else choices_method or token_length_normalized
-    )
+    method = authors_choices.choices_method(choices_method)
+    if temperature > 0 and isinstance(method, authors_choices.AuthorsMethod):
+        raise ValueError(
+            f"select({name!r}) takes an option by {method.name}, which has no scores "
+            "to draw by; leave temperature out"
+        )
     options = tuple(str(choice) for choice in choices or ())
     if not options:
         raise ValueError(f"select({name!r}) needs at least one choice")

@@ -21,6 +21,7 @@ from sglrun.interpreter.tracing.outcome import opaque_in, values_in
 from sglrun.interpreter.tracing.tracer import Trace, trace_program
 from sglrun.interpreter.tracing.value import Mark, Value, is_constant
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate
+from sglrun.lang.choices import CHOICES_METHODS
 from sglrun.lang.sampling import SamplingParams
 
 
@@ -111,6 +112,9 @@ def _undecided(trace: Trace) -> Iterator[tuple[str | None, str]]:
 def _unknown_in(node: Node) -> Iterator[str]:
     if "bytes" in node.parameters:
         yield "an image is read from a file"
+    method = node.parameters.get("choices_method")
+    if method is not None and method not in CHOICES_METHODS:
+        yield f"the choices method {method} is the author's own"
     if type(node.name) not in (str, type(None)):
         yield f"the name of a {node.kind} is not known"
     unknown = (key for key, given in node.parameters.items() if not _is_plain(given))

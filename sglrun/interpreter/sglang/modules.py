@@ -10,7 +10,7 @@ from sglrun.interpreter import global_config
 from sglrun.interpreter.executor import StreamExecutor
 from sglrun.interpreter.function import Function
 from sglrun.interpreter.sglang import bench, named_backends, runtime, utils
-from sglrun.lang import chat_template, choices, constraints, ir
+from sglrun.lang import authors_choices, chat_template, choices, constraints, ir
 from sglrun.lang.sampling import SamplingParams
 
 LEVEL = "0.5.23"
@@ -76,8 +76,9 @@ def served_modules() -> Tree:
             "StreamExecutor": StreamExecutor,
         },
         "choices": {
-            **_of(choices, *_METHODS, "ChoicesDecision"),
-            "ChoicesSamplingMethod": choices.ChoicesMethod,
+            **_of(choices, *_METHODS),
+            "ChoicesDecision": authors_choices.Decision,
+            "ChoicesSamplingMethod": authors_choices.ChoicesSamplingMethod,
         },
         "chat_template": _of(chat_template, *_TEMPLATES),
         "global_config": configuration,
