@@ -1,10 +1,10 @@
 """The real servers of the live tests: how each is installed and started.
 
 ``python tests/live/servers.py sglang vllm sglang-router`` installs them, pinned, each
-into an environment of its own below ``$SGLRUN_LIVE`` (or ``~/.cache/sglrun-live``), and
+into an environment of its own below ``$LIVE_SERVERS`` (or ``~/.cache/sglrun-live``), and
 says which it could not install and why. ``pytest -m live -rs`` then starts what is
 installed, one after another, and says what it skips. A server that runs already is
-used where ``$SGLRUN_LIVE_SGLANG`` (and so on) holds its address.
+used where ``$LIVE_SGLANG`` (and so on) holds its address.
 
 SGLang and vLLM run on the CPU here, where pip finds a build of PyTorch for it.
 """
@@ -26,7 +26,7 @@ from pathlib import Path
 
 from sglrun.backends.local.store import find_model
 
-ROOT = Path(os.environ.get("SGLRUN_LIVE", "~/.cache/sglrun-live")).expanduser()
+ROOT = Path(os.environ.get("LIVE_SERVERS", "~/.cache/sglrun-live")).expanduser()
 HERE = Path(__file__).parent
 MODEL = "smollm2"
 READY_S = 420.0
@@ -159,7 +159,7 @@ RECIPES: Mapping[str, Recipe] = {
         ),
         environment={
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            "SGLRUN_WORKER": "{workers}/v1",
+            "LIVE_WORKER": "{workers}/v1",
         },
         ready="/health/liveliness",
     ),
@@ -206,7 +206,7 @@ def running(name: str, *workers: str) -> Iterator[str]:
         NotInstalledError: it is not installed.
         RuntimeError: it ended, or is not ready in time; the message has its last words.
     """
-    if address := os.environ.get(f"SGLRUN_LIVE_{name.replace('-', '_').upper()}"):
+    if address := os.environ.get(f"LIVE_{name.replace('-', '_').upper()}"):
         yield address
         return
     recipe = RECIPES[name]

@@ -36,6 +36,7 @@ WHERE = (
     Where("openai", "llama-server"),
     Where("anthropic", "llama-server"),
     Where("openai", "llama-server", "vllm-router"),
+    Where("openai", "llama-server", "sglang-router"),
     Where("openai", "llama-server", "litellm"),
     Where("sglang", "sglang"),
     Where("openai", "sglang"),
