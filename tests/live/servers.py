@@ -1,8 +1,8 @@
 """The real servers of the live tests: how each is installed and started.
 
 ``python tests/live/servers.py sglang vllm sglang-router`` installs them, pinned, each
-into an environment of its own below ``$LIVE_SERVERS`` (or ``~/.cache/sglrun-live``), and
-says which it could not install and why. ``pytest -m live -rs`` then starts what is
+into an environment of its own below ``$LIVE_SERVERS`` (or ``~/.cache/sglrun-live``),
+and says which it could not install and why. ``pytest -m live -rs`` then starts what is
 installed, one after another, and says what it skips. A server that runs already is
 used where ``$LIVE_SGLANG`` (and so on) holds its address.
 
@@ -21,7 +21,7 @@ import urllib.request
 import venv
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sglrun.backends.local.store import find_model
@@ -56,6 +56,7 @@ class Recipe:
         ready: the path that answers 200 when it can be asked.
         needs_model: a checkpoint of the bundled model is made for it.
         is_here: it is in the environment of the tests already.
+        within: the server whose environment it is in, where that is another.
     """
 
     packages: tuple[str, ...] = ()
@@ -67,6 +68,7 @@ class Recipe:
     ready: str = "/health"
     needs_model: bool = False
     is_here: bool = False
+    within: str = ""
 
 
 def _put_cpu_kernels(site: Path) -> None:
@@ -85,7 +87,7 @@ def _name_vllm(site: Path) -> None:
     shutil.copy(built / "entry_points.txt", named)
 
 
-RECIPES: Mapping[str, Recipe] = {
+_RECIPES: Mapping[str, Recipe] = {
     "llama-server": Recipe(
         command=("python", str(HERE / "llama_server.py"), "{gguf}", "{port}"),
         is_here=True,
@@ -166,6 +168,16 @@ RECIPES: Mapping[str, Recipe] = {
 }
 
 
+RECIPES: Mapping[str, Recipe] = {
+    **_RECIPES,
+    "sglang-incremental": replace(
+        _RECIPES["sglang"],
+        command=(*_RECIPES["sglang"].command, "--incremental-streaming-output"),
+        within="sglang",
+    ),
+}
+
+
 def checkpoint() -> Path:
     """Return where the checkpoint of the bundled model lies, or will."""
     return ROOT / "checkpoint"
@@ -210,10 +222,11 @@ def running(name: str, *workers: str) -> Iterator[str]:
         yield address
         return
     recipe = RECIPES[name]
-    programs = Path(sys.executable).parent if recipe.is_here else ROOT / name / "bin"
+    home = recipe.within or name
+    programs = Path(sys.executable).parent if recipe.is_here else ROOT / home / "bin"
     if not programs.exists():
         raise NotInstalledError(
-            f"{name} is not installed; run: python tests/live/servers.py {name}"
+            f"{home} is not installed; run: python tests/live/servers.py {home}"
         )
     port, spare = _free_port(), _free_port()
     said = {
@@ -290,7 +303,8 @@ def _last_words(log: Path) -> str:
 def main(*names: str) -> int:
     """Install the named servers, or all; say what could not be installed."""
     failed = 0
-    for name in names or [name for name in RECIPES if not RECIPES[name].is_here]:
+    every = [n for n, one in RECIPES.items() if not (one.is_here or one.within)]
+    for name in names or every:
         _say(f"{name}: installing into {ROOT / name}")
         try:
             install(name, find_model())

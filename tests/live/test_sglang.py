@@ -151,18 +151,6 @@ def test_row_45_unnamed_select(backend: Backend) -> None:
     assert unnamed.run(backend=backend).text() == f"{PARIS} Paris"
 
 
-def test_row_85_streams(backend: Backend) -> None:
-    """A stream whose events repeat the text gives each piece once."""
-
-    @sgl.function
-    def streamed(s: sgl.ProgramState) -> None:
-        s += PARIS + sgl.gen("a", max_tokens=8, temperature=0)
-
-    state = streamed.run(backend=backend, stream=True)
-
-    assert "".join(state.text_iter()) == PARIS + state["a"]
-
-
 def test_rows_102_and_103_images(backend: Backend, tmp_path: Any) -> None:
     """A model that sees nothing is not sent images, and that is said by name."""
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n")
@@ -272,3 +260,22 @@ def test_a_prefix_is_read_once(backend: Backend) -> None:
     cached = state.get_meta_info("kind")["cached_tokens"]
 
     assert math.isclose(cached, spent.prompt_tokens, abs_tol=2)
+
+
+@pytest.mark.parametrize("server", ["sglang", "sglang-incremental"])
+def test_row_85_streams(rack: Rack, server: str) -> None:
+    """Whether events repeat the text or only add to it, each piece is told once."""
+    options = BackendOptions(
+        url=rack.address(server), chat_template="chatml", timeout_s=180
+    )
+
+    @sgl.function
+    def streamed(s: sgl.ProgramState) -> None:
+        s += PARIS + sgl.gen("a", max_tokens=8, temperature=0, stop="2018")
+
+    with create_backend("sglang", options) as made:  # type: ignore[attr-defined]
+        state = streamed.run(backend=made, stream=True)
+        told = "".join(state.text_iter())
+        whole = streamed.run(backend=made)["a"]
+
+    assert told == PARIS + whole == PARIS + state["a"]
