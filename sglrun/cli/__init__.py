@@ -11,6 +11,7 @@ import typer
 
 from sglrun.cli import failures
 from sglrun.cli.batch import batch
+from sglrun.cli.check import check
 from sglrun.cli.doctor import doctor
 from sglrun.cli.help import HelpfulCommand
 from sglrun.cli.models import models_app
@@ -47,6 +48,9 @@ app.command(
 app.command(
     "trace", cls=HelpfulCommand, short_help="Show the shared prefix and the graph."
 )(trace)
+app.command("check", cls=HelpfulCommand, short_help="Check rows before they are run.")(
+    check
+)
 app.command("doctor", cls=HelpfulCommand, short_help="Say what would be used.")(doctor)
 app.add_typer(models_app, name="models", short_help="List or fetch local models.")
 

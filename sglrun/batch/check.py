@@ -1,0 +1,140 @@
+"""The check: what is wrong with rows, found before a model is asked."""
+
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from sglrun.batch.rows import Row, given
+from sglrun.errors import ProgramError
+from sglrun.interpreter.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What is wrong with one row.
+
+    Attributes:
+        line: where it stands, from 1.
+        message: what is wrong, with the value.
+        fails: the row cannot run; otherwise it can, but perhaps should not.
+    """
+
+    line: int
+    message: str
+    fails: bool = True
+
+
+def check_rows(program: Program, rows: Iterable[Row]) -> Iterator[Complaint]:
+    """Yield what is wrong with *rows* as arguments of *program*, in their order.
+
+    A row fails that is no JSON object, lacks an argument, or gives one a value of a
+    type that its annotation rules out. An id that came before is told and does not
+    fail. Of each id that was seen 8 bytes are held.
+    """
+    expected = _expected(program)
+    seen: dict[bytes, int] = {}
+    for row in rows:
+        if row.error is not None:
+            # Its words begin with where it stands, to the column.
+            yield Complaint(row.line, str(row.error).partition(": ")[2])
+            continue
+        taken = given(row, program)
+        yield from _unfit(program, row.line, taken.arguments, expected)
+        if taken.id is None:
+            continue
+        first = seen.setdefault(_digest(taken.id), row.line)
+        if first != row.line:
+            message = f"the id {taken.id} is that of line {first} too"
+            yield Complaint(row.line, message, fails=False)
+
+
+def _unfit(
+    program: Program,
+    line: int,
+    arguments: Mapping[str, object],
+    expected: Mapping[str, object],
+) -> Iterator[Complaint]:
+    try:
+        program.check_arguments(arguments)
+    except ProgramError as exc:
+        yield Complaint(line, str(exc))
+    for name, value in arguments.items():
+        if name in expected and not _fits(value, expected[name]):
+            kind = _name(expected[name])
+            yield Complaint(line, f"{name!r} is {_shown(value)}, not {kind}")
+
+
+def _expected(program: Program) -> Mapping[str, object]:
+    """Return the annotations of the arguments; none if they cannot be read."""
+    try:
+        hints = typing.get_type_hints(program.func)
+    except Exception:  # noqa: BLE001 - the author's annotations can be anything
+        return {}
+    return {name: hints[name] for name in program.free if name in hints}
+
+
+def _fits(value: object, kind: object) -> bool:
+    """Return whether *value* can be what *kind* says; what is not known fits."""
+    origin, inside = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, one) for one in inside)
+    if origin is typing.Literal:
+        return value in inside
+    if origin is typing.Annotated:
+        return _fits(value, inside[0])
+    check = _CHECKS.get(origin or kind)
+    if check is None or not check(value):
+        return check is None
+    return all(_fits(one, hint) for one, hint in _parts(value, inside))
+
+
+def _parts(
+    value: object, inside: tuple[object, ...]
+) -> Iterator[tuple[object, object]]:
+    """Yield what a list or an object holds, with what each part is to be."""
+    if isinstance(value, list) and len(inside) == 1:
+        yield from ((one, inside[0]) for one in value)
+    elif isinstance(value, dict) and len(inside) == len(("key", "value")):
+        yield from ((one, inside[1]) for one in value.values())
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+# What JSON gives for the types that people write.
+_CHECKS: Mapping[object, Callable[[object], bool]] = {
+    str: lambda value: isinstance(value, str),
+    bool: lambda value: isinstance(value, bool),
+    int: _is_whole,
+    float: lambda value: _is_whole(value) or isinstance(value, float),
+    type(None): lambda value: value is None,
+    list: _is_list,
+    Sequence: lambda value: isinstance(value, list | str),
+    Iterable: lambda value: isinstance(value, list | str),
+    dict: _is_object,
+    Mapping: _is_object,
+}
+
+
+def _name(kind: object) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)
+
+
+def _shown(value: object, most: int = 40) -> str:
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
