@@ -53,7 +53,7 @@ def test_rows_that_fit_say_nothing(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ('{"q": ', "not a row"),
+        ('{"q": ', "not JSON"),
         ("[1]", "a row is a JSON object"),
         ("{}", "missing argument 'q'"),
         ('{"q": 1}', "'q' is 1, not str"),
