@@ -81,6 +81,9 @@ class Dialect:
         tokenizes_chats: it takes messages too, and writes them by its template.
         completion_models: names of models that take prompts without roles where
             others do not, as a pattern.
+        thinking_models: names of models that think before they answer, as a pattern.
+        thinks: the model thinks: it is drawn at temperature 1 only, and a choice has
+            room for thoughts.
         more: fields sent with every request.
     """
 
@@ -108,13 +111,21 @@ class Dialect:
     prefix_cache: bool = False
     tokenize: str = ""
     tokenizes_chats: bool = False
+    thinking_models: str = ""
+    thinks: bool = False
     more: Mapping[str, object] = field(default_factory=dict)
 
     def of_model(self, model: str) -> Self:
         """Return this dialect as *model* speaks it."""
-        if self.completion_models and re.search(self.completion_models, model):
-            return replace(self, completion=True)
-        return self
+        completes = self.completion_models and re.search(self.completion_models, model)
+        thinks = self.thinking_models and re.search(self.thinking_models, model)
+        return replace(
+            self,
+            completion=self.completion or bool(completes),
+            thinks=self.thinks or bool(thinks),
+            # Such models refuse even the fields whose defaults they keep to.
+            always=frozenset() if thinks else self.always,
+        )
 
     @property
     def capabilities(self) -> Capabilities:
@@ -155,6 +166,7 @@ DIALECTS: Mapping[str, Dialect] = {
             chat_limit="max_completion_tokens",
             completion=False,
             completion_models=r"-instruct\b|davinci-002|babbage-002",
+            thinking_models=r"^o\d|^gpt-5(?!.*chat)",
         ),
         Dialect(
             name="vllm",

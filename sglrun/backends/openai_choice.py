@@ -32,6 +32,8 @@ from sglrun.lang.choices import ChoiceScore, TokenLogprob
 from sglrun.lang.constraints import choices_regex
 from sglrun.lang.sampling import DEFAULTS
 
+_THINKING_TOKENS = 4096
+
 
 def is_scored(dialect: Dialect, request: SelectRequest) -> bool:
     """Tell whether *request* is decided by log-probabilities."""
@@ -156,8 +158,9 @@ def constrained(dialect: Dialect, model: str, request: SelectRequest) -> Payload
     Raises:
         UnsupportedFeatureError: the dialect has no way to enforce it.
     """
-    limit = enum_limit(request.choices)
-    sampling = replace(DEFAULTS, temperature=0.0, max_new_tokens=limit)
+    limit = enum_limit(request.choices) + _THINKING_TOKENS * dialect.thinks
+    temperature = 1.0 if dialect.thinks else 0.0
+    sampling = replace(DEFAULTS, temperature=temperature, max_new_tokens=limit)
     written = payload(dialect, model, Request(prompt=request.prompt, sampling=sampling))
     match dialect.choice:
         case "list":

@@ -135,3 +135,20 @@ def test_one_wrong_answer_is_not_asked_for_twice(stand_in: StandIn) -> None:
             backend.generate(request(Prompt().with_text("hi")))
 
     assert len(stand_in.generations) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "temperature", "has_room"),
+    [("gpt-4.1-mini", 0.0, False), ("o3", None, True), ("gpt-5-mini", None, True)],
+)
+def test_models_that_think_have_room_for_it(
+    model: str, temperature: float | None, *, has_room: bool
+) -> None:
+    """Such a model refuses another temperature, and thinks before it chooses."""
+    asked = SelectRequest(prompt=chat(), choices=("a", "b"))
+    written = constrained(DIALECTS["openai"].of_model(model), model, asked)
+    limit = written["max_completion_tokens"]
+
+    assert written.get("temperature") == temperature
+    assert isinstance(limit, int)
+    assert (limit > 1000) == has_room
