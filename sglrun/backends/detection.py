@@ -12,6 +12,7 @@ from sglrun.errors import (
     AuthenticationError,
     BackendError,
     BackendTimeoutError,
+    BackendUnavailableError,
     BackendUnreachableError,
     ConfigError,
 )
@@ -70,7 +71,7 @@ def ask_kind(http: HttpClient) -> str:
     """
     for path in ("/model_info", "/get_model_info"):
         try:
-            reply = http.get_json(path, timeout_s=_ASK_S)
+            reply = _answer(http, path)
         except (BackendUnreachableError, BackendTimeoutError, AuthenticationError):
             raise
         except BackendError:
@@ -136,13 +137,25 @@ def list_models(http: HttpClient, prefixes: Sequence[str]) -> Models:
 
 
 def _listed(http: HttpClient, prefix: str) -> Models:
-    reply = http.get_json(f"{prefix}/models", timeout_s=_ASK_S)
+    reply = _answer(http, f"{prefix}/models")
     listed = objects(an_optional_object(reply).get("data", reply), "the list of models")
     return Models(
         prefix=prefix,
         names=tuple(str(model.get("id")) for model in listed),
         owners=tuple(str(model.get("owned_by")) for model in listed),
     )
+
+
+def _answer(http: HttpClient, path: str) -> object:
+    try:
+        return http.get_json(path, timeout_s=_ASK_S)
+    except BackendUnreachableError:
+        raise
+    except BackendUnavailableError as exc:
+        # A server that waits for a TLS greeting hangs up on plain HTTP.
+        if exc.http_status is None and http.base_url.startswith("http://"):
+            exc.args = (f"{exc} (https:// in place of http://?)",)
+        raise
 
 
 def _dialect_name(http: HttpClient, owners: Sequence[str]) -> str:

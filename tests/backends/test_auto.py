@@ -74,6 +74,14 @@ def test_nothing_there_is_told_at_once() -> None:
         kind_at("http://127.0.0.1:9")
 
 
+def test_a_server_that_hangs_up_may_want_tls(stand_in: StandIn) -> None:
+    """Plain HTTP to a port of TLS is hung up on; the advice is to try ``https``."""
+    stand_in.fail_always(faults.reset)
+
+    with pytest.raises(BackendError, match="https:// in place of http"):
+        kind_at(stand_in.url)
+
+
 def test_without_an_address_there_is_nothing_to_ask() -> None:
     """The option is named."""
     with pytest.raises(ConfigError, match="--url"):
