@@ -15,6 +15,7 @@ from sglrun.lang.sampling import DEFAULTS, SamplingParams
 Payload = dict[str, object]
 
 _SHOWN = 60
+_USUAL = DEFAULTS.given()
 
 
 def endpoint(prompt: Prompt) -> str:
@@ -154,13 +155,14 @@ def _limit(dialect: Dialect, request: Request) -> Payload:
 
 def _sampling(dialect: Dialect, sampling: SamplingParams) -> Payload:
     asked = sampling.given()
-    usual = DEFAULTS.given()
     written: Payload = {}
     for name, wire_name in dialect.fields.items():
-        if name in asked and (name in dialect.always or asked[name] != usual.get(name)):
+        if name in asked and (
+            name in dialect.always or asked[name] != _USUAL.get(name)
+        ):
             written[wire_name] = asked[name]
     for name in sorted(dialect.capabilities.unsupported_sampling & asked.keys()):
-        if asked[name] != usual.get(name):
+        if asked[name] != _USUAL.get(name):
             refuse(dialect, f"{name}={asked[name]!r}")
     return written
 

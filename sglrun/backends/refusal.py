@@ -8,6 +8,7 @@ from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS
 
 _SHOWN = 60
+_USUAL = DEFAULTS.given()
 
 
 def refuse_unsupported(who: str, capabilities: Capabilities, request: Request) -> None:
@@ -64,7 +65,8 @@ def _unsupported(capabilities: Capabilities, request: Request) -> Iterator[str]:
     for name, (is_asked, feature) in needed.items():
         if is_asked and not getattr(capabilities, name):
             yield feature
-    usual = DEFAULTS.given()
+    if not capabilities.unsupported_sampling:
+        return
     for name, value in sampling.given().items():
-        if name in capabilities.unsupported_sampling and value != usual.get(name):
+        if name in capabilities.unsupported_sampling and value != _USUAL.get(name):
             yield f"{name}={value!r}"

@@ -185,7 +185,7 @@ class Evaluator:
         self.said.append(ir.Text(text))
 
     def _resolved(self, own: SamplingParams) -> SamplingParams:
-        sampling = own.over(self._sampling).over(DEFAULTS)
+        sampling = own.over(self._sampling, DEFAULTS)
         ends = self.prompt.template.stop
         if not ends:
             return sampling

@@ -11,7 +11,6 @@ that there is nothing to close and nothing to lose.
 
 import contextvars
 import threading
-from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -67,7 +66,7 @@ class StreamExecutor:
         )
         # All below is written under the condition only.
         self._changed = threading.Condition()
-        self._tasks: deque[Task] = deque()
+        self._tasks: list[Task] = []
         self._busy = False  # someone executes, or is about to
         self._failure: Failure | None = None
         self._role = prompt.role  # as the last piece added leaves it
@@ -114,7 +113,7 @@ class StreamExecutor:
             self._role = ir.role_after(self._role, pieces)
             tasks = [self._task(piece, where) for piece in pieces]
             mine = self._enqueue(*tasks)
-        asks = any(isinstance(piece, ir.Gen | ir.Select) for piece in pieces)
+        asks = any(isinstance(piece, (ir.Gen, ir.Select)) for piece in pieces)
         if mine and (self._inline or not asks):
             self._drain()
         elif mine:
@@ -135,10 +134,11 @@ class StreamExecutor:
             raise
 
     def _task(self, piece: ir.Piece, where: str | None) -> Task:
+        names = ir.defines(piece)
         return Task(
             execute=partial(self._execute, piece, where),
-            results=self._declare(piece),
-            variable=next(iter(ir.defines(piece)), None),
+            results=self._declare(piece, names),
+            variable=names[0] if names else None,
             where=where,
         )
 
@@ -153,7 +153,9 @@ class StreamExecutor:
         idle, self._busy = not self._busy, True
         return idle
 
-    def _declare(self, piece: ir.Piece) -> tuple["Future[object]", ...]:
+    def _declare(
+        self, piece: ir.Piece, names: tuple[Name, ...]
+    ) -> tuple["Future[object]", ...]:
         if isinstance(piece, ir.VarScopeBegin):
             if piece.name in self._open_scopes:
                 raise ScopeError(f"the var_scope {piece.name!r} is open already")
@@ -164,7 +166,7 @@ class StreamExecutor:
         if isinstance(piece, ir.VarScopeEnd):
             return (self._open_scopes.pop(piece.name),)
         results = []
-        for name in ir.defines(piece):
+        for name in names:
             results.append(Future[object]())
             self._futures[name] = results[-1]
             self._expect(name)
@@ -181,15 +183,20 @@ class StreamExecutor:
                     self._busy = False
                     self._changed.notify_all()
                     return
-                task, failure = self._tasks.popleft(), self._failure
-            if failure is not None:
-                task.fail(failure.cause)
-                continue
-            try:
-                task.complete(task.execute())
-            except BaseException as exc:  # noqa: BLE001 - handed to every reader
-                self.fail(Failure(cause=exc, variable=task.variable, where=task.where))
-                task.fail(self._failure.cause if self._failure else exc)
+                tasks, self._tasks = self._tasks, []
+            for task in tasks:
+                self._do(task)
+
+    def _do(self, task: Task) -> None:
+        failure = self._failure
+        if failure is not None:
+            task.fail(failure.cause)
+            return
+        try:
+            task.complete(task.execute())
+        except BaseException as exc:  # noqa: BLE001 - handed to every reader
+            self.fail(Failure(cause=exc, variable=task.variable, where=task.where))
+            task.fail(self._failure.cause if self._failure else exc)
 
     def fail(self, failure: Failure) -> None:
         """End the program with *failure*, unless it has failed before."""

@@ -79,4 +79,4 @@ def _is_authors(filename: str) -> bool:
 
 
 def _place(filename: str, line: int) -> str:
-    return f"{Path(filename).name}:{line}"
+    return f"{os.path.basename(filename)}:{line}"  # noqa: PTH119 - for each expression

@@ -54,7 +54,7 @@ class Program:
 
     def takes(self, name: str) -> bool:
         """Return whether *name* can be given as an argument."""
-        return self.takes_any or name in self.free
+        return self.takes_any or (name in self.parameters and name not in self.bound)
 
     def check_arguments(self, names: Iterable[str]) -> None:
         """Check that a run with the arguments *names* can begin.
@@ -64,11 +64,13 @@ class Program:
         """
         given = set(names)
         missing = [
-            name for name in self.required if name not in given | set(self.bound)
+            name
+            for name in self.required
+            if name not in given and name not in self.bound
         ]
         if missing:
             raise ProgramError(f"missing argument {_listed(missing)} ({self._takes()})")
-        twice = given & set(self.bound)
+        twice = given & self.bound.keys()
         if twice:
             raise ProgramError(f"{_listed(twice)} is bound already and given again")
         unknown = [name for name in sorted(given) if not self.takes(name)]

@@ -150,7 +150,7 @@ def as_expr(given: object) -> Expr:
         raise ValueError("cannot append None to a program's state")
     if isinstance(given, str):
         return Text(str.__str__(given))  # a plain string, whatever its class
-    if isinstance(given, ExprList | Piece):
+    if isinstance(given, Expr):
         return given
     raise TypeError(
         f"cannot append {given!r} ({type(given).__name__}); "

@@ -118,7 +118,7 @@ class Prompt:
             if isinstance(last, str)
             else (*self.open_parts, text)
         )
-        return replace(self, text=whole, open_parts=parts)
+        return self._next(whole, self.role, parts, self.open_start, self.messages)
 
     def with_image(self, image: ImageData) -> Self:
         """Append *image*, its marker in the text."""
@@ -145,7 +145,7 @@ class Prompt:
             return system.with_role_end("system").with_role_begin(role)
         earlier = tuple(message.role for message in self.messages)
         text = self.text + self.template.prefix(role, earlier)
-        return replace(self, text=text, role=role, open_parts=(), open_start=len(text))
+        return self._next(text, role, (), len(text), self.messages)
 
     def with_role_end(self, role: str) -> Self:
         """Close the open turn.
@@ -156,12 +156,28 @@ class Prompt:
         if self.role != role:
             opened = f"{self.role!r} is open" if self.role else "no role is open"
             raise ProgramError(f"{role!r} ends but {opened}")
-        return replace(
-            self,
-            text=self.text + self.template.suffix(role),
-            messages=(*self.messages, _message(role, self.open_parts)),
-            role=None,
-            open_parts=(),
+        text = self.text + self.template.suffix(role)
+        messages = (*self.messages, _message(role, self.open_parts))
+        return self._next(text, None, (), self.open_start, messages)
+
+    def _next(
+        self,
+        text: str,
+        role: str | None,
+        open_parts: tuple[Part, ...],
+        open_start: int,
+        messages: tuple[Message, ...],
+    ) -> Self:
+        # Each row of a batch takes several steps, and ``replace`` costs twice as much.
+        return type(self)(
+            template=self.template,
+            text=text,
+            messages=messages,
+            role=role,
+            open_parts=open_parts,
+            open_start=open_start,
+            loose_text=self.loose_text,
+            images=self.images,
         )
 
 

@@ -5,7 +5,8 @@ Rule: the fields and their defaults are written here and nowhere else. ``None`` 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, Self
 
 # A field with an entry in DEFAULTS is typed as what it holds in a request, where it is
@@ -95,15 +96,19 @@ class SamplingParams:
 
     def given(self) -> dict[str, Any]:
         """Return the fields that are set, by name, in the order of declaration."""
-        return {
-            field.name: value
-            for field in fields(self)
-            if (value := getattr(self, field.name)) is not None
-        }
+        values = zip(_NAMES, _values_of(self), strict=True)
+        return {name: value for name, value in values if value is not None}
 
-    def over(self, base: Self) -> Self:
-        """Return these parameters laid over *base*: what is set here wins."""
-        return replace(base, **self.given())
+    def over(self, *bases: Self) -> Self:
+        """Return these parameters laid over *bases*: the first that sets one wins."""
+        given: dict[str, Any] = {}
+        for params in (*reversed(bases), self):
+            given |= params.given()
+        return type(self)(**given)
+
+
+_NAMES = tuple(field.name for field in fields(SamplingParams))
+_values_of = attrgetter(*_NAMES)
 
 
 DEFAULTS = SamplingParams(
