@@ -39,7 +39,7 @@ from sglrun.backends.one_by_one import generate_one_by_one
 from sglrun.backends.pieces import after_prefix, until_stop
 from sglrun.backends.refusal import refuse_choice, refuse_unsupported
 from sglrun.backends.reply import check_constraint
-from sglrun.errors import ConfigError
+from sglrun.errors import BadRequestError, ConfigError
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
@@ -103,6 +103,8 @@ class AnthropicBackend(Backend):
         if is_llama_server:
             self.capabilities = replace(_CAPABILITIES, json_schema=False, select=False)
         self._repeats = is_llama_server
+        # Written by any thread, and only ever to None.
+        self._coldest: float | None = 0.0
         self.model = model
         self.chat_template = chat_template
         self._http = http
@@ -125,15 +127,26 @@ class AnthropicBackend(Backend):
     def select(self, request: SelectRequest) -> Selection:
         """Return the option that the model wrote under a schema of them."""
         refuse_choice(_WHO, self.capabilities, request)
-        sampling = replace(
-            DEFAULTS,
-            json_schema=json.dumps(enum_schema(request.choices)),
-            max_new_tokens=enum_limit(request.choices),
-        )
-        completion = self.generate(Request(prompt=request.prompt, sampling=sampling))
+        try:
+            completion = self._choose(request)
+        except BadRequestError:
+            # Some models refuse to be told a temperature.
+            if self._coldest is None:
+                raise
+            self._coldest = None
+            completion = self._choose(request)
         text = completion.samples[0].text
         chosen = check_chosen(parse_enum(text), text, request.choices)
         return Selection(chosen=chosen, usage=completion.usage)
+
+    def _choose(self, request: SelectRequest) -> Completion:
+        schema = json.dumps(enum_schema(request.choices))
+        limit = enum_limit(request.choices)
+        sampling = SamplingParams.of(
+            json_schema=schema, max_new_tokens=limit, temperature=self._coldest
+        )
+        asked = Request(prompt=request.prompt, sampling=sampling.over(DEFAULTS))
+        return self.generate(asked)
 
     def cache_prefix(self, prompt: Prompt) -> Usage:
         """Have the API read *prompt* and keep it; one token is generated and dropped.

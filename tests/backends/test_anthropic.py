@@ -245,6 +245,20 @@ def test_an_option_is_written_under_a_schema(
     assert schema["properties"]["choice"]["enum"] == [' "a"\n', "b"]
 
 
+def test_a_choice_is_the_likeliest_where_the_model_lets_it(
+    stand_in: StandIn, backend: AnthropicBackend
+) -> None:
+    """A choice is drawn at temperature 0, or without where a model refuses that."""
+    asked = SelectRequest(prompt=asking(("user", "hi")), choices=("a", "b"))
+    backend.select(asked)
+    stand_in.fail(faults.status(400, error_of("invalid_request_error", "no")))
+    backend.select(asked)
+    backend.select(asked)
+    sent = [each.get("temperature") for each in stand_in.generations]
+
+    assert sent == [0.0, 0.0, None, None]
+
+
 def test_an_option_that_is_none_is_an_error(
     stand_in: StandIn, backend: AnthropicBackend
 ) -> None:
