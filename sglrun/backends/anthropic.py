@@ -114,8 +114,16 @@ class AnthropicBackend(Backend):
 
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Return the completion of *request*."""
-        refuse_unsupported(_WHO, self.capabilities, request)
+        self.check(request)
         return generate_one_by_one(self._generate_one, request, on_text)
+
+    def check(self, request: Request | SelectRequest) -> None:
+        """Let *request* pass if the API could be asked for it."""
+        if isinstance(request, SelectRequest):
+            refuse_choice(_WHO, self.capabilities, request)
+            return
+        refuse_unsupported(_WHO, self.capabilities, request)
+        wire.payload(self.model, request)
 
     def _generate_one(self, request: Request, on_text: OnText | None) -> Completion:
         asked = wire.payload(self.model, request, self._cached)
@@ -126,7 +134,7 @@ class AnthropicBackend(Backend):
 
     def select(self, request: SelectRequest) -> Selection:
         """Return the option that the model wrote under a schema of them."""
-        refuse_choice(_WHO, self.capabilities, request)
+        self.check(request)
         try:
             completion = self._choose(request)
         except BadRequestError:

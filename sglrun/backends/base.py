@@ -209,6 +209,14 @@ class Backend(Protocol):
             f"{self.kind!r} cannot choose among {request.choices!r}"
         )
 
+    def check(self, request: Request | SelectRequest) -> None:
+        """Let *request* pass if it could be asked; asks nothing.
+
+        Raises:
+            BackendError: what asking would raise whatever the server says.
+        """
+        del request
+
     def cache_prefix(self, prompt: Prompt) -> Usage:
         """Have the model read *prompt* once, so that later prompts start from it.
 

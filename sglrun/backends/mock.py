@@ -98,7 +98,7 @@ class MockBackend(Backend):
         """
         with self._lock:
             self.requests.append(request)
-        refuse_unsupported("the mock", self.capabilities, request)
+        self.check(request)
         answer = self._answer(request)
         if isinstance(answer, Exception):
             raise answer
@@ -109,11 +109,18 @@ class MockBackend(Backend):
                 on_text(piece)
         return Completion(samples=samples, usage=self._usage(request.prompt, samples))
 
+    def check(self, request: Request | SelectRequest) -> None:
+        """Let *request* pass if the capabilities cover it."""
+        if isinstance(request, Request):
+            refuse_unsupported("the mock", self.capabilities, request)
+        else:
+            refuse_choice("the mock", self.capabilities, request)
+
     def select(self, request: SelectRequest) -> Selection:
         """Return the scripted scores of the options, or the best of them."""
         with self._lock:
             self.selections.append(request)
-        refuse_choice("the mock", self.capabilities, request)
+        self.check(request)
         means = self._means(request)
         usage = self._usage(request.prompt, ())
         if not self.capabilities.choice_scores:

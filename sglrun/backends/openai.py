@@ -113,6 +113,21 @@ class OpenAIBackend(Backend):
             whole = assemble(sse, request, on_text, repeated=repeated)
         return parse_completion(whole, request, repeated=repeated)
 
+    def check(self, request: Request | SelectRequest) -> None:
+        """Let *request* pass if the dialect can carry it."""
+        if isinstance(request, Request):
+            payload(self.dialect, self.model, request)
+        elif not openai_choice.is_scored(self.dialect, request):
+            self._refuse_unconditional(request)
+            openai_choice.constrained(self.dialect, self.model, request)
+
+    def _refuse_unconditional(self, request: SelectRequest) -> None:
+        if request.unconditional:
+            raise UnsupportedFeatureError(
+                f"an OpenAI-shaped server of the kind {self.dialect.name!r} has no "
+                "log-probabilities of options; use token_length_normalized"
+            )
+
     def select(self, request: SelectRequest) -> Selection:
         """Return scores where the server has them, else the option that it wrote.
 
@@ -121,11 +136,7 @@ class OpenAIBackend(Backend):
         """
         if openai_choice.is_scored(self.dialect, request):
             return self._scored(request)
-        if request.unconditional:
-            raise UnsupportedFeatureError(
-                f"an OpenAI-shaped server of the kind {self.dialect.name!r} has no "
-                "log-probabilities of options; use token_length_normalized"
-            )
+        self._refuse_unconditional(request)
         asked = openai_choice.constrained(self.dialect, self.model, request)
         reply = self._http.post_json(self._prefix + endpoint(request.prompt), asked)
         plain = Request(prompt=request.prompt, sampling=DEFAULTS)

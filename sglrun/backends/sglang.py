@@ -108,8 +108,7 @@ class SGLangBackend(Backend):
 
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Return the completion of *request*."""
-        refuse_unsupported(self._who, self.capabilities, request)
-        self._refuse_empty(request.prompt)
+        self.check(request)
         asked = payload(request)
         if on_text is None:
             return parse_completion(self._http.post_json("/generate", asked), request)
@@ -117,6 +116,12 @@ class SGLangBackend(Backend):
         with closing(events):
             answers = assemble(events, request, on_text)
         return parse_completion(list(answers), request)
+
+    def check(self, request: Request | SelectRequest) -> None:
+        """Let *request* pass if the server's model could be asked for it."""
+        if isinstance(request, Request):
+            refuse_unsupported(self._who, self.capabilities, request)
+            self._refuse_empty(request.prompt)
 
     def select(self, request: SelectRequest) -> Selection:
         """Return the scores of the options; the prompt is read once before them."""

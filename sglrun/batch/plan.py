@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sglrun.backends.base import Backend, Usage
+from sglrun.batch.first_request import refusal_of
 from sglrun.errors import BackendError
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.tracing.graph import Fragment
 from sglrun.interpreter.tracing.tracer import trace_prefix
+from sglrun.lang.sampling import SamplingParams
 
 SHORTEST_PREFIX = 64
 """Prefixes of so many characters or fewer are not worth a request."""
@@ -24,6 +26,7 @@ class Plan:
         where: the author's line that brings it, as ``prog.py:12``.
         usage: what sending it cost; ``None`` if it was not sent.
         known: the first prompt as far as it is known, with the arguments in it.
+        refused: why no row can succeed, where the backend cannot do what each asks.
     """
 
     text: str = ""
@@ -32,6 +35,7 @@ class Plan:
     where: str | None = None
     usage: Usage | None = None
     known: tuple[Fragment, ...] = ()
+    refused: BackendError | None = None
 
 
 def create_plan(
@@ -40,6 +44,7 @@ def create_plan(
     *,
     given: Iterable[str],
     on_note: Callable[[str], None],
+    sampling: SamplingParams,
     send: bool = True,
 ) -> Plan:
     """Trace *program* and send what all rows begin with; waits.
@@ -52,12 +57,15 @@ def create_plan(
         backend: where it is sent, if that can hold a prefix.
         given: the arguments that the first row gives.
         on_note: told what a user should know.
+        sampling: the run's parameters.
         send: send it; otherwise only trace.
     """
     traced = trace_prefix(program, template=backend.chat_template, given=given)
     text = traced.prompt.text
-    usage = None
-    if not (send and backend.capabilities.prefix_cache):
+    usage = refused = None
+    if traced.asks is not None and not program.num_api_spec_tokens:
+        refused = refusal_of(backend, traced.asks, sampling)
+    if refused is not None or not (send and backend.capabilities.prefix_cache):
         pass
     elif len(text) <= SHORTEST_PREFIX:
         place = f" ({traced.where})" if traced.where else ""
@@ -77,6 +85,7 @@ def create_plan(
         where=traced.where,
         usage=usage,
         known=traced.known,
+        refused=refused,
     )
 
 

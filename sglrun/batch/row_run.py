@@ -14,6 +14,7 @@ from sglrun.batch.results import (
     ErrorInfo,
     Include,
     RowResult,
+    backend_cause,
     error_info,
     row_error_info,
 )
@@ -58,6 +59,7 @@ class RowRun:
             if error is not None:
                 return _refused(row, taken, row_error_info(row, error))
             state = self._run(taken, meter)
+            self._end_if_fatal(state.failure)
             return self._result(row, taken, state, meter, began)
         except Exception as exc:  # noqa: BLE001 - a row's failure is a result
             info = error_info(Failure(cause=exc))
@@ -85,6 +87,12 @@ class RowRun:
             sampling=self._sampling,
             inline=True,
         )
+
+    def _end_if_fatal(self, failure: Failure | None) -> None:
+        """End the run where the program itself met what no row can survive."""
+        cause = None if failure is None else backend_cause(failure.cause)
+        if cause is not None and cause.fatal and not cause.retryable:
+            self._limits.fail(cause)
 
     def _result(
         self, row: Row, taken: Given, state: ProgramState, meter: Meter, began: float

@@ -195,8 +195,11 @@ class BatchRunner:
                     self._backend,
                     given=given(row, self._program).arguments,
                     on_note=self._on_note,
+                    sampling=self._options.sampling,
                     send=self._options.precache,
                 )
+                if self._plan.refused is not None:
+                    self._limits.fail(self._plan.refused)
             yield row
 
     def _schedule(self, rows: Iterable[Row]) -> Schedule | None:

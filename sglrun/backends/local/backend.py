@@ -184,6 +184,11 @@ class LocalBackend(Backend):
         """End the thread, fail what is running, and free the memory."""
         self._runtime.close()
 
+    def check(self, request: Request | SelectRequest) -> None:
+        """Let *request* pass if its prompt is text."""
+        if request.prompt.images:
+            raise UnsupportedFeatureError("'local' cannot read images")
+
     @property
     def _limit(self) -> int:
         return min(self._runtime.model.context_length, self._settings.tokens)

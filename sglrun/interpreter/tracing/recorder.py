@@ -17,6 +17,7 @@ from sglrun.interpreter.tracing.marks import Marks, find_mark, has_mark
 from sglrun.interpreter.tracing.outcome import outcome_of
 from sglrun.interpreter.tracing.placeholder import Placeholder
 from sglrun.interpreter.tracing.trace_end import (
+    Asked,
     EndKind,
     TraceEnd,
     TraceEndError,
@@ -25,7 +26,6 @@ from sglrun.interpreter.tracing.trace_end import (
 from sglrun.interpreter.tracing.traced_stream import TracedStream, common_prefix, shared
 from sglrun.interpreter.tracing.value import Mark, Value
 from sglrun.lang import ir
-from sglrun.lang.prompt import Prompt
 
 _MOST_STEPS = 10_000
 _USUAL_TIMES = 2  # a question of a loop is answered the other way after this
@@ -37,16 +37,16 @@ class Recorder(Observer):
     Attributes:
         marks: the marks of the unknown values.
         graph: the steps so far.
-        first_prompt: that of the first generation.
+        first: the first generation or choice, or an image that ends the trace.
     """
 
-    first_prompt: Prompt | None
+    first: Asked | None
 
     def __init__(self, *, program_file: str, whole: bool) -> None:
         """Watch a program of *program_file*; to its end if *whole*."""
         self.marks = Marks()
         self.graph = GraphBuilder()
-        self.first_prompt = None
+        self.first = None
         self._program_file = program_file
         self._whole = whole
         self._around = sys.exc_info()[1]  # handled by who asked for the trace
@@ -103,6 +103,8 @@ class Recorder(Observer):
             return self._generate(executor, number, piece, where)
         if isinstance(piece, ir.Image):
             self.end("image", "an image", where)
+            if not self._whole:
+                self.first = Asked(piece, executor.evaluator.prompt, where)
         if self._ended is None:
             self._streams[number].pieces.append((piece, where))
         kind, given = described(piece)
@@ -251,8 +253,8 @@ class Recorder(Observer):
         piece: ir.Gen | ir.Select,
         where: str | None,
     ) -> ir.Piece:
-        if self.first_prompt is None:
-            self.first_prompt = executor.evaluator.prompt
+        if self.first is None:
+            self.first = Asked(piece, executor.evaluator.prompt, where)
         kind: Kind = "generate" if isinstance(piece, ir.Gen) else "select"
         if self._ended is None:
             what = "a generation" if kind == "generate" else "a select"

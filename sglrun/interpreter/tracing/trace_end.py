@@ -6,6 +6,7 @@ from typing import Literal
 
 from sglrun.interpreter.tracing.graph import Fragment
 from sglrun.interpreter.tracing.marks import Marks, has_mark
+from sglrun.lang import ir
 from sglrun.lang.prompt import Prompt
 
 EndKind = Literal[
@@ -55,6 +56,21 @@ class TraceEnd:
                 f"before {at} uses it"
             )
         return _ADVICE[self.kind].format(at=at)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a program asks first, unknown values in its texts.
+
+    Attributes:
+        piece: the generation or choice, or an image that comes before it.
+        prompt: what stands before it.
+        where: the author's line.
+    """
+
+    piece: ir.Gen | ir.Select | ir.Image
+    prompt: Prompt
+    where: str | None
 
 
 def error_words(raised: BaseException, marks: Marks) -> str:

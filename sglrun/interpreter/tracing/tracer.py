@@ -8,7 +8,7 @@ does, tracing only ends; it touches nothing that another thread could see.
 import contextvars
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sglrun.backends.base import (
     Backend,
@@ -29,12 +29,15 @@ from sglrun.interpreter.tracing.graph import Fragment, Graph
 from sglrun.interpreter.tracing.outcome import NOTHING, Outcome, outcome_of
 from sglrun.interpreter.tracing.placeholder import Placeholder
 from sglrun.interpreter.tracing.recorder import Recorder
+from sglrun.interpreter.tracing.trace_end import Asked, EndKind
 from sglrun.interpreter.tracing.value import Value
 from sglrun.lang.chat_template import ChatTemplate
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
 
 _LIMIT_S = 30.0
+# After one of these a row may ask something else.
+_UNSURE: frozenset[EndKind] = frozenset({"question", "error", "budget", "time"})
 
 is_traced: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "is_traced", default=False
@@ -52,6 +55,7 @@ class TracedPrefix:
         where: the author's line that brings it, as ``prog.py:12``.
         advice: the change to the program that would make the prefix longer.
         known: the first prompt as far as it is known, with the arguments in it.
+        asks: what every row asks first, where that does not depend on its values.
     """
 
     prompt: Prompt
@@ -59,6 +63,7 @@ class TracedPrefix:
     where: str | None = None
     advice: str = ""
     known: tuple[Fragment, ...] = ()
+    asks: Asked | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,8 +221,9 @@ def _finished(recorder: Recorder, state: ProgramState) -> Trace:
             where=end.where,
             advice=end.advice,
             known=end.known,
+            asks=None if end.kind in _UNSURE else recorder.first,
         ),
         graph=recorder.graph.build(),
-        first_prompt=recorder.first_prompt,
+        first_prompt=None if recorder.first is None else recorder.first.prompt,
         returned=outcome_of(state.ret_value, recorder.marks, state),
     )
