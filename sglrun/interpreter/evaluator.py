@@ -228,13 +228,17 @@ class _Listener:
 
 
 def _split(gen: ir.Gen, samples: tuple[Sample, ...]) -> tuple[list[str], list[str]]:
-    pairs = [
-        ("", sample.text)
-        if gen.reasoning is None
-        else split_reasoning(sample.text, gen.reasoning)
-        for sample in samples
-    ]
+    pairs = [_thought_and_answer(gen, sample) for sample in samples]
     return [thought for thought, _ in pairs], [answer for _, answer in pairs]
+
+
+def _thought_and_answer(gen: ir.Gen, sample: Sample) -> tuple[str, str]:
+    if gen.reasoning is None:
+        return "", sample.text
+    told = sample.meta_info.get("reasoning_content")
+    if isinstance(told, str) and told:  # the server has told them apart already
+        return told, sample.text
+    return split_reasoning(sample.text, gen.reasoning)
 
 
 def _value(gen: ir.Gen, text: str, finish_reason: str) -> object:

@@ -17,6 +17,8 @@ class ReasoningFormat:
         end: the tag after it.
         forced: the text begins inside the reasoning, with or without ``begin``.
         also_ends: texts that end the reasoning and belong to the answer.
+        closes: what may stand between the reasoning and ``end``.
+        answers: the tag before an answer without reasoning.
     """
 
     name: str
@@ -24,6 +26,8 @@ class ReasoningFormat:
     end: str = "</think>"
     forced: bool = False
     also_ends: tuple[str, ...] = ()
+    closes: str = ""
+    answers: str = ""
 
 
 REASONING_FORMATS: Mapping[str, ReasoningFormat] = {
@@ -32,6 +36,15 @@ REASONING_FORMATS: Mapping[str, ReasoningFormat] = {
         ReasoningFormat(name="deepseek-r1", forced=True),
         ReasoningFormat(name="deepseek-v3"),
         ReasoningFormat(name="glm45", also_ends=("<tool_call>",)),
+        # Where the server keeps special tokens; the marks are those of the template in
+        # llama.cpp's openai-gpt-oss-120b.jinja.
+        ReasoningFormat(
+            name="gpt-oss",
+            begin="<|channel|>analysis<|message|>",
+            end="<|start|>assistant<|channel|>final<|message|>",
+            closes="<|end|>",
+            answers="<|channel|>final<|message|>",
+        ),
         ReasoningFormat(name="kimi", begin="◁think▷", end="◁/think▷"),
         ReasoningFormat(name="qwen3", also_ends=("<tool_call>",)),
         ReasoningFormat(name="qwen3-thinking", forced=True),
@@ -64,12 +77,13 @@ def split_reasoning(
     body, begun = text.lstrip(), marks.forced
     while body.startswith(marks.begin):
         body, begun = body[len(marks.begin) :].lstrip(), True
+    if not begun and marks.answers and body.startswith(marks.answers):
+        return "", body.removeprefix(marks.answers).strip()
     if not begun:
-        undecided = not complete and marks.begin.startswith(body)
-        return "", "" if undecided else text
+        opens = any(tag.startswith(body) for tag in (marks.begin, marks.answers))
+        return "", "" if opens and not complete else text
     ends = {body.find(end): end for end in (marks.end, *marks.also_ends)}
     at = min((place for place in ends if place >= 0), default=-1)
-    if at < 0:
-        return body.strip(), ""
-    answer = body[at:].removeprefix(marks.end)
-    return body[:at].strip(), answer.strip()
+    thought = (body if at < 0 else body[:at]).strip().removesuffix(marks.closes)
+    answer = "" if at < 0 else body[at:].removeprefix(marks.end)
+    return thought.strip(), answer.strip()

@@ -1,7 +1,7 @@
 """The evaluator: what expressions mean for a prompt and its variables."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -221,3 +221,31 @@ def test_a_fork_has_its_own_variables() -> None:
     assert list(child.assigned) == ["b"]
     assert evaluator.values == {"a": "x"}
     assert json.dumps(child.meta_info["a"]) == json.dumps(evaluator.meta_info["a"])
+
+
+@pytest.mark.parametrize("family", ["deepseek-r1", "qwen3", "gpt-oss"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_reasoning_that_the_server_has_told_apart_is_taken_as_it_is(
+    family: str,
+    stream: bool,  # noqa: FBT001 - a test's parameter
+) -> None:
+    """Where a server tells what the model thought, its text is all answer."""
+
+    class Separating(MockBackend):
+        def generate(
+            self, request: Request, on_text: OnText | None = None
+        ) -> Completion:
+            made = super().generate(request, on_text)
+            told = {"reasoning_content": "why"}
+            samples = tuple(replace(each, meta_info=told) for each in made.samples)
+            return replace(made, samples=samples)
+
+    @sgl.function
+    def program(s: sgl.ProgramState) -> None:
+        s += "Q" + sgl.separate_reasoning(sgl.gen("a"), family)
+
+    state = program.run(backend=Separating("ans"), stream=stream)
+
+    assert "".join(state.text_iter("a")) == "ans"
+    assert (state["a"], state["a_reasoning_content"]) == ("ans", "why")
+    assert state.text() == "Qans"

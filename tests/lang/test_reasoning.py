@@ -28,6 +28,17 @@ from sglrun.lang.reasoning import (
         ("glm45", "<think>why</think>ans", ("why", "ans")),
         ("qwen3-thinking", "why</think>ans</think>", ("why", "ans</think>")),
         ("step3", "why</think>", ("why", "")),
+        (
+            "gpt-oss",
+            (
+                "<|channel|>analysis<|message|>why<|end|>"
+                "<|start|>assistant<|channel|>final<|message|>ans"
+            ),
+            ("why", "ans"),
+        ),
+        ("gpt-oss", "<|channel|>analysis<|message|>why<|end|>", ("why", "")),
+        ("gpt-oss", "<|channel|>final<|message|>ans", ("", "ans")),
+        ("gpt-oss", "ans", ("", "ans")),
     ],
 )
 def test_families_mark_their_reasoning(
@@ -50,7 +61,11 @@ def test_the_case_of_a_name_does_not_count() -> None:
 
 
 PIECES = st.sampled_from(
-    ["<think>", "</think>", "<th", "ink>", "</", "<tool_call>", "a", " ", "\n", "b c"]
+    [
+        *("<think>", "</think>", "<th", "ink>", "</", "<tool_call>", "a", " ", "\n"),
+        *("<|channel|>analysis", "<|channel|>final", "<|message|>", "<|end|>", "b c"),
+        "<|start|>assistant",
+    ]
 )
 
 
