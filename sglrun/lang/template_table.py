@@ -208,7 +208,7 @@ TEMPLATES: tuple[ChatTemplate, ...] = (
         marker="<start_of_image>",
         inside_user=True,
     ),
-    # llama.cpp gemma4.jinja
+    # llama.cpp gemma4.jinja; the image as in vLLM examples/tool_chat_template_gemma4.jinja
     _of(
         "gemma-4-it",
         {
@@ -217,7 +217,7 @@ TEMPLATES: tuple[ChatTemplate, ...] = (
             "assistant": ("<|turn>model\n", "<turn|>\n"),
         },
         stop=("<turn|>",),
-        marker="\n\n<|image|>\n\n",
+        marker="<|image|>",
     ),
     _of(
         "dbrx-instruct",
@@ -288,8 +288,8 @@ TEMPLATES: tuple[ChatTemplate, ...] = (
     _of("glm-4", _all("<|{}|>\n", ""), stop=_GLM_END),
     # ms-swift's GLM4_0414TemplateMeta: the same, but the tokenizer does not
     _of("glm-4-0414", _all("<|{}|>\n", ""), stop=_GLM_END, opening="[gMASK]<sop>"),
-    # llama.cpp glm_4_5.jinja and GLM-4.6.jinja with ``enable_thinking`` off, which is
-    # how they write the turns of before too
+    # llama.cpp GLM-4.6.jinja, and SGLang's examples/chat_template for glm4.5: answers
+    # as they write those of earlier turns, without thoughts
     _of(
         "glm-4.5",
         {

@@ -151,7 +151,7 @@ TABLE = {
         ("<|turn>user\n", "<turn|>\n"),
         ("<|turn>model\n", "<turn|>\n"),
         ("<turn|>",),
-        "\n\n<|image|>\n\n",
+        "<|image|>",
     ),
     "dbrx-instruct": (
         ("<|im_start|>system\n", "<|im_end|>"),
