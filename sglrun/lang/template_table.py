@@ -208,7 +208,7 @@ TEMPLATES: tuple[ChatTemplate, ...] = (
         marker="<start_of_image>",
         inside_user=True,
     ),
-    # llama.cpp gemma4.jinja; the image as in vLLM examples/tool_chat_template_gemma4.jinja
+    # llama.cpp gemma4.jinja; its image as in vLLM tool_chat_template_gemma4.jinja
     _of(
         "gemma-4-it",
         {
