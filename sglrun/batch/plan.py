@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sglrun.backends.base import Backend, Usage
-from sglrun.batch.first_request import refusal_of
+from sglrun.batch.refused import plain_refusal, refusal_of
 from sglrun.errors import BackendError
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.tracing.graph import Fragment
@@ -65,6 +65,7 @@ def create_plan(
     usage = refused = None
     if traced.asks is not None and not program.num_api_spec_tokens:
         refused = refusal_of(backend, traced.asks, sampling)
+    refused = refused or plain_refusal(backend, program)
     if refused is not None or not (send and backend.capabilities.prefix_cache):
         pass
     elif len(text) <= SHORTEST_PREFIX:

@@ -1,8 +1,10 @@
-"""The first request: what every row asks first, refused before any row asks it."""
+"""What every row asks, refused by name before any row asks it."""
 
 from sglrun.backends.base import Backend, Request, SelectRequest
 from sglrun.errors import BackendError, UnsupportedFeatureError
+from sglrun.interpreter.program import Program
 from sglrun.interpreter.tracing.marks import has_mark
+from sglrun.interpreter.tracing.plain_calls import plain_calls
 from sglrun.interpreter.tracing.trace_end import Asked
 from sglrun.lang import ir
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
@@ -25,6 +27,17 @@ def refusal_of(
         return UnsupportedFeatureError(f"{place}{exc}")
     except BackendError:
         return None  # of this prompt, in which the row's values are not
+    return None
+
+
+def plain_refusal(backend: Backend, program: Program) -> BackendError | None:
+    """Return why *backend* cannot do what *program* says in the open; asks nothing."""
+    for call in plain_calls(program):
+        if not getattr(backend.capabilities, call.feature):
+            return UnsupportedFeatureError(
+                f"{call.where}: {backend.kind!r} with the model {backend.model!r} "
+                f"cannot do {call.words}; use another backend, or leave it out"
+            )
     return None
 
 

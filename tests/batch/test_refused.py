@@ -106,8 +106,66 @@ def test_what_the_backend_cannot_do_is_refused_before_any_request(
 
     assert [result.ok for result in results] in ([], [False])
     assert re.search(feature, stopped)
-    assert "test_first_request.py:" in stopped
+    assert "test_refused.py:" in stopped
     assert (backend.requests, backend.selections, backend.prefixes) == ([], [], [])
+
+
+PATTERN = "[0-9]+"
+
+
+def later(s: sgl.ProgramState, q: str) -> None:
+    s += sgl.user(q) + sgl.assistant(sgl.gen("a"))
+    if s["a"]:
+        s += sgl.user("number?")
+    with s.assistant():
+        s += sgl.gen("b", regex=PATTERN)
+
+
+def typed(s: sgl.ProgramState, q: str) -> None:
+    s += sgl.user(q) + sgl.assistant(sgl.gen("a"))
+    s += sgl.user("number?") + sgl.assistant(sgl.gen_int("b"))
+
+
+def choosing(s: sgl.ProgramState, q: str) -> None:
+    s += sgl.user(q) + sgl.assistant(sgl.gen("a"))
+    s += sgl.user("which?") + sgl.assistant(sgl.gen("b", choices=["x", "y"]))
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (later, r"gen\(regex=...\)"),
+        (typed, r"gen_int\(\)"),
+        (choosing, r"gen\(choices=...\)"),
+    ],
+)
+def test_a_later_step_is_refused_before_the_first(
+    program: Callable[..., object], words: str
+) -> None:
+    """What every row comes to is read in the source, and nothing is sent."""
+    backend = MockBackend(capabilities=TEXT_ONLY)
+    _, stopped = run(program, backend)
+
+    assert re.search(rf"test_refused\.py:\d+: .* cannot do {words}", stopped)
+    assert backend.requests == []
+
+
+def branching(s: sgl.ProgramState, q: str, pattern: str | None = None) -> None:
+    s += sgl.user(q) + sgl.assistant(sgl.gen("a"))
+    if s["a"] == "never":
+        s += sgl.assistant(sgl.gen("b", regex=PATTERN))
+    s += sgl.assistant(sgl.gen("c", regex=pattern, json_schema=None))
+    s += sgl.gen("d", regex="x") if q == "never" else ""
+    if q:
+        return
+    s += sgl.assistant(sgl.gen("e", regex=PATTERN))
+
+
+def test_what_a_row_may_not_come_to_is_not_refused() -> None:
+    """A step in a branch, or after one that may leave, is left to the rows."""
+    results, stopped = run(branching, MockBackend(capabilities=TEXT_ONLY))
+
+    assert (stopped, [result.ok for result in results]) == ("", [True] * 3)
 
 
 def test_the_runs_own_parameters_are_looked_at() -> None:
