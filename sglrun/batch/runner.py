@@ -9,6 +9,7 @@ from typing import Literal, Self
 from sglrun.backends.base import Backend
 from sglrun.batch.limits import Limits, RetryPolicy
 from sglrun.batch.plan import Plan, create_plan
+from sglrun.batch.refused import plain_refusal
 from sglrun.batch.results import Include, RowResult
 from sglrun.batch.row_run import RowRun
 from sglrun.batch.rows import Row, given
@@ -185,22 +186,26 @@ class BatchRunner:
 
         The threads that run rows take them one at a time, so that none begins before.
         """
-        scheduled = self._options.schedule == "prefix"
-        planned = not (self._options.precache or scheduled)
+        planned = False
         for row in rows:
             if not planned and self._run.refusal(row) is None:
                 planned = True
-                self._plan = create_plan(
-                    self._program,
-                    self._backend,
-                    given=given(row, self._program).arguments,
-                    on_note=self._on_note,
-                    sampling=self._options.sampling,
-                    send=self._options.precache,
-                )
+                self._plan = self._plan_from(row)
                 if self._plan.refused is not None:
                     self._limits.fail(self._plan.refused)
             yield row
+
+    def _plan_from(self, first: Row) -> Plan:
+        if not self._options.precache and self._options.schedule == "input":
+            return Plan(refused=plain_refusal(self._backend, self._program))
+        return create_plan(
+            self._program,
+            self._backend,
+            given=given(first, self._program).arguments,
+            on_note=self._on_note,
+            sampling=self._options.sampling,
+            send=self._options.precache,
+        )
 
     def _schedule(self, rows: Iterable[Row]) -> Schedule | None:
         if self._options.schedule == "input":

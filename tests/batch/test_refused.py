@@ -139,12 +139,16 @@ def choosing(s: sgl.ProgramState, q: str) -> None:
         (choosing, r"gen\(choices=...\)"),
     ],
 )
+@pytest.mark.parametrize("precache", [True, False])
 def test_a_later_step_is_refused_before_the_first(
-    program: Callable[..., object], words: str
+    program: Callable[..., object],
+    words: str,
+    precache: bool,  # noqa: FBT001 - a test's parameter
 ) -> None:
     """What every row comes to is read in the source, and nothing is sent."""
     backend = MockBackend(capabilities=TEXT_ONLY)
-    _, stopped = run(program, backend)
+    options = BatchOptions(num_threads=1, precache=precache)
+    _, stopped = run(program, backend, options)
 
     assert re.search(rf"test_refused\.py:\d+: .* cannot do {words}", stopped)
     assert backend.requests == []
