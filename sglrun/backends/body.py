@@ -4,12 +4,20 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from urllib3 import BaseHTTPResponse
+import urllib3
 from urllib3.connection import HTTPConnection
 
-from sglrun.errors import BackendTimeoutError, ResponseError
+from sglrun.errors import BackendTimeoutError, ConfigError, ResponseError
 
 _CHUNK_BYTES = 65536
+
+# It comes with requests, which is content with older ones too; those cannot return
+# what has come so far, and a body that drips would not end in time.
+if not hasattr(getattr(urllib3, "BaseHTTPResponse", None), "read1"):
+    raise ConfigError(
+        f"urllib3 {urllib3.__version__} is too old to ask servers with: "
+        "pip install 'urllib3>=2.2'"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +32,7 @@ class Body:
         size_limit: most bytes.
     """
 
-    raw: BaseHTTPResponse
+    raw: urllib3.BaseHTTPResponse
     asked: str
     deadline: float
     idle_s: float
