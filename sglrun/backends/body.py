@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import metadata
 
 import urllib3
 from urllib3.connection import HTTPConnection
@@ -15,7 +16,7 @@ _CHUNK_BYTES = 65536
 # what has come so far, and a body that drips would not end in time.
 if not hasattr(getattr(urllib3, "BaseHTTPResponse", None), "read1"):
     raise ConfigError(
-        f"urllib3 {urllib3.__version__} is too old to ask servers with: "
+        f"urllib3 {metadata.version('urllib3')} is too old to ask servers with: "
         "pip install 'urllib3>=2.2'"
     )
 
