@@ -10,49 +10,19 @@ from typing import Annotated
 import typer
 
 from sglrun.cli import failures
-from sglrun.cli.batch import batch
-from sglrun.cli.check import check
-from sglrun.cli.doctor import doctor
-from sglrun.cli.help import HelpfulCommand
-from sglrun.cli.models import models_app
-from sglrun.cli.run import run
-from sglrun.cli.script import script
+from sglrun.cli.commands import Commands
 from sglrun.cli.streams import BROKEN_PIPE, ReaderGoneError, Streams, open_streams
-from sglrun.cli.trace import trace
 from sglrun.cli.versions import version_of
 from sglrun.errors import RunInterruptedError, UsageError
 
 app = typer.Typer(
     name="sglrun",
+    cls=Commands,
     help="Run an LLM program over every row of a JSONL file.",
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-
-app.command("batch", cls=HelpfulCommand, short_help="Run a program over every row.")(
-    batch
-)
-app.command("run", cls=HelpfulCommand, short_help="Run a program once, shown live.")(
-    run
-)
-
-app.command(
-    "script",
-    cls=HelpfulCommand,
-    short_help="Run a script written for SGLang.",
-    # What stands after FILE is the script's, options too.
-    context_settings={"allow_interspersed_args": False},
-)(script)
-
-app.command(
-    "trace", cls=HelpfulCommand, short_help="Show the shared prefix and the graph."
-)(trace)
-app.command("check", cls=HelpfulCommand, short_help="Check rows before they are run.")(
-    check
-)
-app.command("doctor", cls=HelpfulCommand, short_help="Say what would be used.")(doctor)
-app.add_typer(models_app, name="models", short_help="List or fetch local models.")
 
 
 def _show_version(value: bool) -> None:  # noqa: FBT001 - typer's signature

@@ -10,11 +10,11 @@ from sglrun.cli.help import HelpfulCommand
 
 _MEGABYTE = 1_000_000
 
-models_app = typer.Typer(rich_markup_mode=None)
+models = typer.Typer(rich_markup_mode=None)
 
 
-@models_app.callback(invoke_without_command=True)
-def models(ctx: typer.Context) -> None:
+@models.callback(invoke_without_command=True)
+def listed(ctx: typer.Context) -> None:
     """List the models of the embedded engine; pull fetches the bundled one."""
     if ctx.invoked_subcommand is not None:
         return
@@ -32,7 +32,7 @@ def models(ctx: typer.Context) -> None:
         )
 
 
-@models_app.command("pull", cls=HelpfulCommand, short_help="Fetch the bundled model.")
+@models.command("pull", cls=HelpfulCommand, short_help="Fetch the bundled model.")
 def pull_model() -> None:
     """Fetch the bundled model once, check it, and convert it for this engine."""
     pull(_report)

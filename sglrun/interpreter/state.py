@@ -1,6 +1,5 @@
 """The program state: the ``s`` that an author sees, and groups of its forks."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
@@ -9,7 +8,7 @@ from sglrun.errors import ForkError
 from sglrun.interpreter.evaluator import Name
 from sglrun.interpreter.executor import StreamExecutor
 from sglrun.interpreter.failure import Failure, calling_place
-from sglrun.interpreter.text_stream import GeneratedText, TextStream
+from sglrun.interpreter.text_stream import GeneratedText, TextStream, in_thread
 from sglrun.lang import ir
 
 
@@ -202,7 +201,7 @@ class ProgramState:
         stream = self._stream(var_name)
         if stream is None:
             whole = self.text if var_name is None else lambda: str(self[var_name])
-            text = await asyncio.to_thread(whole)
+            text = await in_thread(whole)
             yield (text, self._meta_info(var_name)) if return_meta_data else text
             return
         if not return_meta_data:

@@ -18,7 +18,8 @@ FOREIGN = frozenset({"fetch.py", "bench.py"})
 def known() -> set[str]:
     """Return every option of every command."""
     group = typer.main.get_command(app)
-    commands = [group, *group.commands.values()]  # type: ignore[attr-defined]
+    later = group.commands.values()  # type: ignore[attr-defined]
+    commands = [group, *(command.loaded() for command in later)]
     commands += [
         inner for each in commands for inner in getattr(each, "commands", {}).values()
     ]
