@@ -118,9 +118,11 @@ class FanOut(Generic[T, R]):
                 came = [first, *self._waiting(most - 1)]
                 ready = came if in_order is None else in_order.ready(came)
                 batch = [done.result for done in ready if done.error is None]
-                for done in ready:
-                    self._room.release()
-                    error = error or done.error
+                if ready:
+                    self._room.release(len(ready))
+                error = error or next(
+                    (d.error for d in ready if d.error is not None), None
+                )
                 if error is not None:
                     self.stop()
                 if batch:
@@ -182,6 +184,8 @@ class FanOut(Generic[T, R]):
         return done.result  # type: ignore[return-value]
 
     def _start_thread(self) -> None:
+        if self._threads >= self._num_threads:  # as nearly always; looked at again
+            return
         with self._state:
             if self._ended or self._threads >= self._num_threads:
                 return
