@@ -37,7 +37,8 @@ def measure(words: Sequence[str], folder: Path) -> Measured:
         words,
         stdout=subprocess.DEVNULL,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        # As installed: bytecode is written by the first run, and read by the others.
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""},
     )
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
