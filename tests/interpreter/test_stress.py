@@ -222,7 +222,9 @@ def told(state: sgl.ProgramState, names: set[str]) -> Iterator[BaseException]:
 
 
 def ours() -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t.name.startswith("sglrun-")]
+    """Return the threads that programs are running in."""
+    names = ("sglrun-program", "sglrun-body", "sglrun-row")
+    return [each for each in threading.enumerate() if each.name.startswith(names)]
 
 
 @pytest.fixture
