@@ -34,7 +34,7 @@ from sglrun.backends.enum_choice import (
     enum_schema,
     parse_enum,
 )
-from sglrun.backends.http import HttpClient, Timeouts
+from sglrun.backends.http.client import HttpClient, Timeouts
 from sglrun.backends.one_by_one import generate_one_by_one
 from sglrun.backends.pieces import after_prefix, until_stop
 from sglrun.backends.refusal import refuse_choice, refuse_unsupported

@@ -6,7 +6,7 @@ from sglrun.backends import create_backend
 from sglrun.backends.base import Backend, BackendOptions
 from sglrun.backends.detection import ask_kind, split_prefix
 from sglrun.backends.hosts import backend_of_host
-from sglrun.backends.http import HttpClient, Timeouts
+from sglrun.backends.http.client import HttpClient, Timeouts
 from sglrun.errors import ConfigError
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sglrun.backends.dialects import DIALECTS, OWNERS, PROBES, Dialect
 from sglrun.backends.hosts import host_of
-from sglrun.backends.http import HttpClient
+from sglrun.backends.http.client import HttpClient
 from sglrun.backends.reply import an_optional_object, objects
 from sglrun.errors import (
     AuthenticationError,

@@ -22,7 +22,7 @@ from sglrun.backends.base import (
 )
 from sglrun.backends.detection import detect, split_prefix, the_model
 from sglrun.backends.dialects import Dialect
-from sglrun.backends.http import HttpClient, Timeouts
+from sglrun.backends.http.client import HttpClient, Timeouts
 from sglrun.backends.one_by_one import generate_one_by_one
 from sglrun.backends.openai_payload import endpoint, payload, prefill, stream_fields
 from sglrun.backends.openai_reply import assemble, parse_completion, parse_usage

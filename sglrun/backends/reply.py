@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from sglrun.backends.status import message_in
+from sglrun.backends.http.status import message_in
 from sglrun.errors import (
     BackendError,
     BackendUnavailableError,

@@ -18,7 +18,7 @@ from sglrun.backends.base import (
     Usage,
     named_template,
 )
-from sglrun.backends.http import HttpClient, Timeouts
+from sglrun.backends.http.client import HttpClient, Timeouts
 from sglrun.backends.refusal import refuse_unsupported
 from sglrun.backends.reply import a_count, a_list, an_object, an_optional_object
 from sglrun.backends.sglang_wire import (

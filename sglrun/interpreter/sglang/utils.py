@@ -122,7 +122,7 @@ def http_request(
     parts = urllib.parse.urlsplit(url)
     key = None if api_key is None else Secret(value=api_key)
     # Few scripts ask by hand, and the door to the network is slow to load.
-    door = importlib.import_module("sglrun.backends.http")
+    door = importlib.import_module("sglrun.backends.http.client")
     http = door.HttpClient(f"{parts.scheme}://{parts.netloc}", api_key=key)
     path = urllib.parse.urlunsplit(("", "", parts.path, parts.query, ""))
     try:

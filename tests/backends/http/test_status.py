@@ -7,7 +7,7 @@ from email.utils import format_datetime
 import pytest
 from requests.structures import CaseInsensitiveDict
 
-from sglrun.backends.status import error_of_answer, read_error, retry_after_s
+from sglrun.backends.http.status import error_of_answer, read_error, retry_after_s
 from sglrun.errors import (
     AuthenticationError,
     BackendError,

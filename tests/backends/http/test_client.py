@@ -14,7 +14,7 @@ import requests
 import urllib3
 
 from sglrun.backends.base import Secret
-from sglrun.backends.http import ERRORS, HttpClient, Timeouts
+from sglrun.backends.http.client import ERRORS, HttpClient, Timeouts
 from sglrun.errors import (
     AuthenticationError,
     BackendError,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sglrun.backends.sse import parse_events
+from sglrun.backends.http.sse import parse_events
 from sglrun.errors import ResponseError
 
 

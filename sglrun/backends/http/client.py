@@ -17,11 +17,11 @@ from urllib.parse import urlsplit, urlunsplit
 import requests
 import urllib3
 
-from sglrun.backends.adapter import OneAddressAdapter, prepared
 from sglrun.backends.base import Secret
-from sglrun.backends.body import Body
-from sglrun.backends.sse import parse_events
-from sglrun.backends.status import SHOWN_BYTES, error_of_answer, read_error
+from sglrun.backends.http.adapter import OneAddressAdapter, prepared
+from sglrun.backends.http.body import Body
+from sglrun.backends.http.sse import parse_events
+from sglrun.backends.http.status import SHOWN_BYTES, error_of_answer, read_error
 from sglrun.errors import (
     BackendError,
     BackendTimeoutError,

@@ -6,7 +6,7 @@ import time
 import pytest
 from urllib3 import HTTPResponse
 
-from sglrun.backends.body import Body
+from sglrun.backends.http.body import Body
 from sglrun.errors import BackendTimeoutError
 
 
