@@ -316,6 +316,7 @@ class DurableOutput(Output):
             "cut": summary.cut,
             "seconds": round(summary.seconds, 3),
             "usage": asdict(summary.usage),
+            "predicted_cached_tokens": summary.predicted_cached_tokens,
             "prefix_usage": summary.plan.usage and asdict(summary.plan.usage),
             "ended": now(),
         }

@@ -12,7 +12,8 @@ from sglrun.interpreter.tracing.tracer import trace_prefix
 from sglrun.lang.sampling import SamplingParams
 
 SHORTEST_PREFIX = 64
-"""Prefixes of so many characters or fewer are not worth a request."""
+FEWEST_TOKENS = 16
+"""A prefix of so few characters or fewer, and of so few tokens, is no request worth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +63,14 @@ def create_plan(
     """
     traced = trace_prefix(program, template=backend.chat_template, given=given)
     text = traced.prompt.text
+    tokens = _count_tokens(backend, text)
     usage = refused = None
     if traced.asks is not None and not program.num_api_spec_tokens:
         refused = refusal_of(backend, traced.asks, sampling)
     refused = refused or plain_refusal(backend, program)
     if refused is not None or not (send and backend.capabilities.prefix_cache):
         pass
-    elif len(text) <= SHORTEST_PREFIX:
+    elif len(text) <= SHORTEST_PREFIX and tokens <= FEWEST_TOKENS:
         place = f" ({traced.where})" if traced.where else ""
         on_note(
             f"no shared prefix is sent first: {len(text)} characters come before "
@@ -81,7 +83,7 @@ def create_plan(
             on_note(f"the shared prefix is not sent first: {exc}")
     return Plan(
         text=text,
-        tokens=_count_tokens(backend, text),
+        tokens=tokens,
         ended_by=traced.ended_by,
         where=traced.where,
         usage=usage,

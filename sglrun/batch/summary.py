@@ -38,6 +38,14 @@ class RunSummary:
         return self.ok + self.failed
 
     @property
+    def predicted_cached_tokens(self) -> int:
+        """Tokens that the shared prefix alone should have saved.
+
+        Every request begins with it; what was measured is ``usage.cached_tokens``.
+        """
+        return 0 if self.plan.usage is None else self.plan.tokens * self.usage.requests
+
+    @property
     def exit_code(self) -> int:
         """The exit code of a command that did this."""
         if self.stopped_by is not None:

@@ -154,8 +154,10 @@ def _prefix(summary: RunSummary) -> Iterator[Line]:
     end = f"ends at {plan.where}" if plan.where else "ends"
     why = f"; {end}: {plan.ended_by}" if plan.ended_by else ""
     if plan.usage is not None:
-        size = f"{wording.of_many(plan.tokens, 'token')}"
-        yield Line(label="prefix", text=f"{size} shared by all rows, read once{why}")
+        size = wording.of_many(plan.tokens, "token")
+        saved = wording.count(summary.predicted_cached_tokens)
+        text = f"{size} shared by all rows, read once: {saved} predicted as cached{why}"
+        yield Line(label="prefix", text=text)
     elif plan.text:
         size = wording.of_many(len(plan.text), "character")
         yield Line(label="prefix", text=f"{size} shared by all rows{why}")

@@ -225,6 +225,32 @@ def test_the_shared_prefix_is_sent_once_first() -> None:
     assert plan.text == SYSTEM
     assert plan.usage == Usage(requests=1, prompt_tokens=plan.tokens)
     assert runner.summary().usage.cached_tokens == 3 * plan.tokens
+    assert runner.summary().predicted_cached_tokens == 3 * plan.tokens
+
+
+class Wordy(MockBackend):
+    """A backend whose tokens are single characters."""
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of characters."""
+        return len(text)
+
+
+@pytest.mark.parametrize(("characters", "sent"), [(16, 0), (17, 1)])
+def test_a_prefix_short_in_characters_may_be_long_in_tokens(
+    characters: int, sent: int
+) -> None:
+    """A prefix is worth its request by its characters or by its tokens."""
+
+    @function
+    def short(s: ProgramState, q: str) -> None:
+        s += "字" * characters + q + gen("a")
+
+    backend = Wordy("x")
+    with BatchRunner(short, backend) as runner:
+        list(runner.results(questions(2)))
+
+    assert len(backend.prefixes) == sent
 
 
 class Unwilling(MockBackend):

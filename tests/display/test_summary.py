@@ -66,10 +66,10 @@ def test_the_summary_tells_the_run() -> None:
         "  requests 1,771",
         ("  tokens   1.20M prompt (1.04M cached, 86%), 31.2k completion; cost 1.2345"),
         (
-            "  prefix   96 tokens shared by all rows, read once; ends at "
-            "triage.py:10: the"
+            "  prefix   96 tokens shared by all rows, read once: 170k predicted as "
+            "cached;"
         ),
-        "           argument 'ticket'",
+        "           ends at triage.py:10: the argument 'ticket'",
         "  cut      12 generations reached the token limit (finish_reason length)",
         ("  errors   12 x BadRequestError (triage.py:12): http://gpu:30000/generate"),
         "           answered 400: 9000 tokens are more than the model takes",
