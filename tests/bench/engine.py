@@ -164,7 +164,7 @@ def rows_of(counted: Counted, work: Work, sentences: int, rows: int) -> int:
 
 
 def tree_of(counted: Counted, work: Work, wide: int) -> int:
-    """Ask for a tree of three levels, each branch as soon as its parent is there."""
+    """Ask for a tree of three levels, one level after the other."""
     pool = ThreadPoolExecutor(wide**3)
 
     def level(texts: list[str]) -> list[str]:
