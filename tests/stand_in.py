@@ -6,18 +6,22 @@ is in ``server.log``; ``server.fail(...)`` scripts what goes wrong next.
 
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Self
 
 from tests.stand_in_model import Json, PretendModel, RefusedError
 from tests.stand_in_wire import Stream, respond
 
 WAIT_S = 20.0
+TLS_PEM = Path(__file__).with_name("stand_in_tls.pem")
+_KEY_HEADERS = ("Authorization", "api-key")
 
 
 @dataclass(frozen=True)
@@ -107,8 +111,9 @@ class Handler(BaseHTTPRequestHandler):
             owner.left()
 
     def _answer(self, owner: "StandIn", payload: Json) -> None:
-        expected = f"Bearer {owner.api_key}"
-        if owner.api_key and self.headers.get("Authorization") != expected:
+        keys = (f"Bearer {owner.api_key}", owner.api_key)
+        sent = zip(_KEY_HEADERS, keys, strict=True)
+        if owner.api_key and not any(self.headers.get(n) == v for n, v in sent):
             self.send_json(401, {"error": "Unauthorized"})
             return
         try:
@@ -139,6 +144,12 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, stand_in: "StandIn") -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.stand_in = stand_in
+        if stand_in.tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(TLS_PEM)
+            self.socket = context.wrap_socket(
+                self.socket, server_side=True, do_handshake_on_connect=False
+            )
         self.open: set[Any] = set()
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -161,6 +172,7 @@ class StandIn:
     Attributes:
         model: what it answers; see ``PretendModel``.
         api_key: the key that it asks for, if any.
+        tls: whether it speaks TLS, with the certificate in ``TLS_PEM``.
         log: what was asked, in order of arrival.
         connections: how many connections were opened.
         most_in_flight: most requests that were answered at the same time.
@@ -169,6 +181,7 @@ class StandIn:
 
     model: PretendModel = field(default_factory=PretendModel)
     api_key: str = ""
+    tls: bool = False
     log: list[Logged] = field(default_factory=list)
     connections: int = 0
     most_in_flight: int = 0
@@ -208,7 +221,8 @@ class StandIn:
     @property
     def url(self) -> str:
         """The address, without a slash at its end."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        scheme = "https" if self.tls else "http"
+        return f"{scheme}://127.0.0.1:{self._server.server_address[1]}"
 
     @property
     def generations(self) -> list[Json]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from tests import stand_in_anthropic as anthropic
 from tests.stand_in_model import Json, Kind, PretendModel, RefusedError
@@ -26,6 +27,8 @@ min_p frequency_penalty presence_penalty repetition_penalty json_schema regex eb
 structural_tag ignore_eos skip_special_tokens spaces_between_special_tokens no_stop_trim
 stream_interval logit_bias sampling_seed custom_params
 """
+# Where Azure has what others have below /v1.
+_AZURE = re.compile(r"^/openai/(v1|deployments/[^/]+)")
 _NOT_OPENAI = ("top_k", "min_p", "repetition_penalty", "regex", "structured_outputs")
 
 
@@ -45,7 +48,7 @@ def respond(model: PretendModel, method: str, path: str, payload: Json) -> Body:
     Raises:
         RefusedError: the status is not 200.
     """
-    route = _ROUTES.get((method, path))
+    route = _ROUTES.get((method, _AZURE.sub("/v1", urlsplit(path).path)))
     if route is None or (route.kinds and model.kind not in route.kinds):
         raise RefusedError(404, {"detail": "Not Found"})
     return route.respond(model, payload)

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import fields, replace
 from typing import Self
-from urllib.parse import urlsplit
 
 from sglrun.backends import anthropic_payload as wire
 from sglrun.backends.anthropic_reply import (
@@ -25,8 +24,9 @@ from sglrun.backends.base import (
     Selection,
     SelectRequest,
     Usage,
-    named_template,
+    template_of,
 )
+from sglrun.backends.connection import asking, connect
 from sglrun.backends.detection import list_models, split_prefix, the_model
 from sglrun.backends.enum_choice import (
     check_chosen,
@@ -34,7 +34,7 @@ from sglrun.backends.enum_choice import (
     enum_schema,
     parse_enum,
 )
-from sglrun.backends.http.client import HttpClient, Timeouts
+from sglrun.backends.http.client import HttpClient
 from sglrun.backends.one_by_one import generate_one_by_one
 from sglrun.backends.pieces import after_prefix, until_stop
 from sglrun.backends.refusal import refuse_choice, refuse_unsupported
@@ -221,13 +221,11 @@ def create(options: BackendOptions) -> AnthropicBackend:
             "Anthropic wants a key: set ANTHROPIC_API_KEY (or name another variable "
             "with --api-key-env), or name another server with --url"
         )
-    template = DEFAULT_TEMPLATE
-    if options.chat_template is not None:
-        template = named_template(options.chat_template)
+    template = template_of(options) or DEFAULT_TEMPLATE
     address, prefixes = split_prefix(url)
     http = _client(address, options)
     try:
-        found = list_models(http, prefixes)
+        found = list_models(asking(http, options), prefixes)
         model = the_model(found, options.model, url)
     except BaseException:
         http.close()
@@ -242,18 +240,11 @@ def create(options: BackendOptions) -> AnthropicBackend:
 
 
 def _client(address: str, options: BackendOptions) -> HttpClient:
-    is_own = urlsplit(address).hostname == urlsplit(ANTHROPIC_URL).hostname
-    key = options.api_key
     own = {"anthropic-version": _VERSION}
-    if key is not None:
-        own["x-api-key"] = key.value.strip()
-    return HttpClient(
-        address,
-        # Other servers that speak this API want their key as they always do.
-        api_key=None if is_own else key,
-        headers={**own, **options.headers},
-        timeouts=Timeouts(total_s=options.timeout_s),
-    )
+    if options.api_key is not None:
+        # Other servers that speak this API want their key as they always do, or so.
+        own["x-api-key"] = options.api_key.value.strip()
+    return connect(replace(options, headers={**own, **options.headers}), address)
 
 
 def _sample(reply: object, request: Request, dropped: tuple[str, ...]) -> Sample:

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from sglrun.backends import create_backend
 from sglrun.backends.base import Backend, BackendOptions
+from sglrun.backends.connection import asking, connect
 from sglrun.backends.detection import ask_kind, split_prefix
 from sglrun.backends.hosts import backend_of_host
-from sglrun.backends.http.client import HttpClient, Timeouts
 from sglrun.errors import ConfigError
 
 
@@ -27,14 +27,9 @@ def create(options: BackendOptions) -> Backend:
     if not kind and "" not in prefixes:
         kind = "openai"
     if not kind:
-        http = HttpClient(
-            address,
-            api_key=options.api_key,
-            headers=options.headers,
-            timeouts=Timeouts(total_s=options.timeout_s),
-        )
+        http = connect(options, address)
         try:
-            kind = ask_kind(http)
+            kind = ask_kind(asking(http, options))
         finally:
             http.close()
     url = address if kind == "sglang" else options.url

@@ -260,13 +260,22 @@ class Secret:
         return "***"
 
 
+class Key(Protocol):
+    """A key: its text, which may be found out only when it is needed."""
+
+    @property
+    def value(self) -> str:
+        """The text; raises ``ConfigError`` where it cannot be found out."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendOptions:
     """What a user says about a backend; each kind reads what it knows.
 
     Attributes:
         model: a name on the server, or a path for the embedded engine.
-        url: the server's address; several are tried as one later.
+        url: the server's address; a query in it goes with every request.
         api_key: sent as the server wants it.
         headers: sent with every request.
         timeout_s: seconds until an answer must be complete.
@@ -276,10 +285,15 @@ class BackendOptions:
 
     model: str | None = None
     url: str | None = None
-    api_key: Secret | None = None
+    api_key: Key | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 600.0
     chat_template: str | None = None
+
+
+def template_of(options: BackendOptions) -> ChatTemplate | None:
+    """Return the chat template that *options* name; raises as ``named_template``."""
+    return named_template(options.chat_template) if options.chat_template else None
 
 
 def named_template(name: str) -> ChatTemplate:

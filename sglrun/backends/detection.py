@@ -3,13 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from sglrun.backends.dialects import DIALECTS, OWNERS, PROBES, Dialect
 from sglrun.backends.hosts import host_of
 from sglrun.backends.http.client import HttpClient
 from sglrun.backends.reply import an_optional_object, objects
 from sglrun.errors import (
-    AuthenticationError,
     BackendError,
     BackendTimeoutError,
     BackendUnavailableError,
@@ -20,7 +20,11 @@ from sglrun.errors import (
 _ASK_S = 15.0
 _PROBE_S = 5.0
 _SHOWN_MODELS = 20
-_UNAUTHORIZED = 401
+# A key that is missing or wrong, and an address that has moved.
+_TOLD_EVERYWHERE = frozenset({301, 302, 303, 307, 308, 401})
+# As in https://NAME.openai.azure.com/openai/deployments/MODEL?api-version=...
+_DEPLOYMENT = re.compile(r"/deployments/([^/?]+)")
+_VERSIONED = re.compile(rf"/v\d|{_DEPLOYMENT.pattern}")
 _ENDPOINT = re.compile(
     r"/(chat/completions|completions|messages|models|generate|docs|health)$"
 )
@@ -54,13 +58,21 @@ class Server:
 def split_prefix(url: str) -> tuple[str, tuple[str, ...]]:
     """Return the server's own address, and the prefixes under which its API may be.
 
-    What follows the prefix, as in an address copied whole, is left out.
+    What follows the prefix, as in an address copied whole, is left out; a query stays.
     """
+    url, mark, query = url.partition("?")
     url = _ENDPOINT.sub("", url.rstrip("/")).rstrip("/")
+    host = host_of(url)
     if url.endswith("/v1"):
-        return url.removesuffix("/v1"), ("/v1",)
-    versioned = re.search(r"/v\d", url)
-    return url, ("",) if versioned else ("/v1", "")
+        prefixes: tuple[str, ...] = ("/v1",)
+        url = url.removesuffix("/v1")
+    elif _VERSIONED.search(url):
+        prefixes = ("",)
+    elif host is not None and not urlsplit(url).path:
+        prefixes = (host.prefix,)
+    else:
+        prefixes = ("/v1", "")
+    return f"{url}{mark}{query}", prefixes
 
 
 def ask_kind(http: HttpClient) -> str:
@@ -71,10 +83,12 @@ def ask_kind(http: HttpClient) -> str:
     """
     for path in ("/model_info", "/get_model_info"):
         try:
-            reply = _answer(http, path)
-        except (BackendUnreachableError, BackendTimeoutError, AuthenticationError):
+            reply = ask(http, path)
+        except (BackendUnreachableError, BackendTimeoutError):
             raise
-        except BackendError:
+        except BackendError as exc:
+            if exc.http_status in _TOLD_EVERYWHERE:
+                raise
             continue
         if "model_path" in an_optional_object(reply):
             return "sglang"
@@ -95,12 +109,16 @@ def detect(http: HttpClient, prefixes: Sequence[str]) -> Server:
 def the_model(models: Models, asked: str | None, url: str) -> str:
     """Return the model that answers: the one that is asked for, or the only one.
 
+    An address may name it too.
+
     Raises:
         ConfigError: none is asked for and the server has none, or several.
         BackendError: the server cannot list them now.
     """
     if asked:
         return asked
+    if named := _DEPLOYMENT.search(url):
+        return named[1]
     if len(models.names) == 1:
         return models.names[0]
     refusal = models.refusal
@@ -126,18 +144,16 @@ def list_models(http: HttpClient, prefixes: Sequence[str]) -> Models:
             return _listed(http, prefix)
         except (BackendUnreachableError, BackendTimeoutError):
             raise
-        except AuthenticationError as exc:
-            # A key may be allowed to generate and not to list.
-            if exc.http_status == _UNAUTHORIZED:
-                raise
-            refusal = exc
         except BackendError as exc:
+            # A key may be allowed to generate and not to list.
+            if exc.http_status in _TOLD_EVERYWHERE:
+                raise
             refusal = refusal or exc
     return Models(prefix=prefixes[0], refusal=refusal)
 
 
 def _listed(http: HttpClient, prefix: str) -> Models:
-    reply = _answer(http, f"{prefix}/models")
+    reply = ask(http, f"{prefix}/models")
     listed = objects(an_optional_object(reply).get("data", reply), "the list of models")
     return Models(
         prefix=prefix,
@@ -146,7 +162,12 @@ def _listed(http: HttpClient, prefix: str) -> Models:
     )
 
 
-def _answer(http: HttpClient, path: str) -> object:
+def ask(http: HttpClient, path: str) -> object:
+    """Return what a server that is not known yet answers at *path*; waits.
+
+    Raises:
+        BackendError: it gives no answer, or no JSON.
+    """
     try:
         return http.get_json(path, timeout_s=_ASK_S)
     except BackendUnreachableError:

@@ -13,21 +13,43 @@ class Host:
         dialect: how it wants to be asked, if it speaks OpenAI's shape.
         key_variable: the variable that its users keep their key in.
         backend: the backend that is for it.
+        key_header: the header that carries the key.
+        prefix: where its API is, if the address names no path.
     """
 
     dialect: str = "generic"
     key_variable: str = ""
     backend: str = "openai"
+    key_header: str = "Authorization"
+    prefix: str = "/v1"
+
+
+_AZURE = Host(
+    dialect="openai",
+    key_variable="AZURE_OPENAI_API_KEY",
+    key_header="api-key",
+    prefix="/openai/v1",
+)
 
 
 HOSTS: Mapping[str, Host] = {
     "api.openai.com": Host(dialect="openai", key_variable="OPENAI_API_KEY"),
-    ".openai.azure.com": Host(dialect="openai", key_variable="AZURE_OPENAI_API_KEY"),
-    "api.anthropic.com": Host(backend="anthropic", key_variable="ANTHROPIC_API_KEY"),
-    "api.groq.com": Host(dialect="groq", key_variable="GROQ_API_KEY"),
+    ".openai.azure.com": _AZURE,
+    ".cognitiveservices.azure.com": _AZURE,
+    ".services.ai.azure.com": _AZURE,
+    "api.anthropic.com": Host(
+        backend="anthropic",
+        key_variable="ANTHROPIC_API_KEY",
+        key_header="x-api-key",
+    ),
+    "api.groq.com": Host(
+        dialect="groq", key_variable="GROQ_API_KEY", prefix="/openai/v1"
+    ),
     "api.mistral.ai": Host(dialect="mistral", key_variable="MISTRAL_API_KEY"),
     "api.deepseek.com": Host(dialect="deepseek", key_variable="DEEPSEEK_API_KEY"),
-    "openrouter.ai": Host(dialect="openrouter", key_variable="OPENROUTER_API_KEY"),
+    "openrouter.ai": Host(
+        dialect="openrouter", key_variable="OPENROUTER_API_KEY", prefix="/api/v1"
+    ),
     "api.together.xyz": Host(dialect="together", key_variable="TOGETHER_API_KEY"),
     "api.together.ai": Host(dialect="together", key_variable="TOGETHER_API_KEY"),
 }

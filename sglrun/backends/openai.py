@@ -18,11 +18,12 @@ from sglrun.backends.base import (
     Selection,
     SelectRequest,
     Usage,
-    named_template,
+    template_of,
 )
+from sglrun.backends.connection import asking, connect
 from sglrun.backends.detection import detect, split_prefix, the_model
 from sglrun.backends.dialects import Dialect
-from sglrun.backends.http.client import HttpClient, Timeouts
+from sglrun.backends.http.client import HttpClient
 from sglrun.backends.one_by_one import generate_one_by_one
 from sglrun.backends.openai_payload import endpoint, payload, prefill, stream_fields
 from sglrun.backends.openai_reply import assemble, parse_completion, parse_usage
@@ -230,20 +231,14 @@ def create(options: BackendOptions) -> OpenAIBackend:
             "OpenAI wants a key: set OPENAI_API_KEY (or name another variable with "
             "--api-key-env), or name your own server with --url"
         )
-    template = DEFAULT_TEMPLATE
-    if options.chat_template is not None:
-        template = named_template(options.chat_template)
+    template = template_of(options) or DEFAULT_TEMPLATE
     address, prefixes = split_prefix(url)
-    http = HttpClient(
-        address,
-        api_key=options.api_key,
-        headers=options.headers,
-        timeouts=Timeouts(total_s=options.timeout_s),
-    )
+    http = connect(options, address)
     try:
-        server = detect(http, prefixes)
+        hurried = asking(http, options)
+        server = detect(hurried, prefixes)
         model = the_model(server.models, options.model, url)
-        dialect = _as_reached(http, server.dialect, model)
+        dialect = _as_reached(hurried, server.dialect, model)
     except BaseException:
         http.close()
         raise

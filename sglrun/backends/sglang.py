@@ -16,9 +16,11 @@ from sglrun.backends.base import (
     Selection,
     SelectRequest,
     Usage,
-    named_template,
+    template_of,
 )
-from sglrun.backends.http.client import HttpClient, Timeouts
+from sglrun.backends.connection import asking, connect
+from sglrun.backends.detection import ask, split_prefix
+from sglrun.backends.http.client import HttpClient
 from sglrun.backends.refusal import refuse_unsupported
 from sglrun.backends.reply import a_count, a_list, an_object, an_optional_object
 from sglrun.backends.sglang_wire import (
@@ -42,7 +44,6 @@ from sglrun.errors import (
 from sglrun.lang.chat_template import ChatTemplate, get_chat_template_by_model_path
 from sglrun.lang.prompt import Prompt
 
-_ASK_S = 15.0
 _UNPROCESSABLE = 422
 _NOT_FOUND = 404
 # Found by comparing with the server behind it: sglang-router 0.3.2 drops these.
@@ -248,17 +249,12 @@ def create(options: BackendOptions) -> SGLangBackend:
     """
     if options.url is None:
         raise ConfigError("name the server with --url, as in http://127.0.0.1:30000")
-    template = None
-    if options.chat_template is not None:
-        template = named_template(options.chat_template)
-    http = HttpClient(
-        options.url,
-        api_key=options.api_key,
-        headers=options.headers,
-        timeouts=Timeouts(total_s=options.timeout_s),
-    )
+    template = template_of(options)
+    # An address that was copied with /v1 is that of the same server.
+    address, _ = split_prefix(options.url)
+    http = connect(options, address)
     try:
-        facts = read_facts(http)
+        facts = read_facts(asking(http, options))
         if options.model not in (None, facts.model, facts.model_path):
             raise ModelNotFoundError(
                 f"{http.base_url} serves {facts.model!r}, not {options.model!r}; leave "
@@ -296,13 +292,15 @@ def read_facts(http: HttpClient) -> ServerFacts:
 
 def _first(http: HttpClient, path: str, older_path: str) -> Object:
     try:
-        return an_object(http.get_json(path, timeout_s=_ASK_S), path)
+        return an_object(ask(http, path), path)
     except BackendError as exc:
         if exc.http_status != _NOT_FOUND:
             raise
     try:
-        return an_object(http.get_json(older_path, timeout_s=_ASK_S), older_path)
-    except BadRequestError as exc:
+        return an_object(ask(http, older_path), older_path)
+    except BackendError as exc:
+        if exc.http_status != _NOT_FOUND:
+            raise
         raise BadRequestError(
             f"{http.base_url} is no SGLang server: it has neither {path} nor "
             f"{older_path}; for other servers use --backend openai",
@@ -312,7 +310,7 @@ def _first(http: HttpClient, path: str, older_path: str) -> Object:
 
 def _is_router(http: HttpClient) -> bool:
     try:
-        reply = http.get_json("/get_server_info", timeout_s=_ASK_S)
+        reply = ask(http, "/get_server_info")
     except BackendError:
         return False
     return "router_manager" in an_optional_object(reply)

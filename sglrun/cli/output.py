@@ -5,9 +5,9 @@ import shlex
 import sys
 from collections.abc import Mapping
 from functools import partial
-from urllib.parse import urlsplit
 
 from sglrun.backends.base import Backend
+from sglrun.backends.connection import secrets_of
 from sglrun.batch.durable import DurableOptions, DurableOutput
 from sglrun.batch.identity import run_identity
 from sglrun.batch.output import Output, StreamOutput
@@ -34,7 +34,7 @@ def open_output(
     """
     view.check_input(reader.source)
     rows = config.rows
-    secrets = secrets_of(config)
+    secrets = secrets_of(config.backend_options)
     render = partial(render_record, layout=rows.format, secrets=secrets)
     if rows.output is None:
         return StreamOutput(view.write_results, render)
@@ -54,14 +54,6 @@ def open_output(
         on_note=view.note,
     )
     return DurableOutput(rows.output, render, options)
-
-
-def secrets_of(config: RunConfig) -> tuple[str, ...]:
-    """Return the texts that must not be written anywhere."""
-    options = config.backend_options
-    password = urlsplit(options.url).password if options.url else None
-    key = options.api_key.value if options.api_key else None
-    return tuple(filter(None, (key, password, *options.headers.values())))
 
 
 def _about(config: RunConfig) -> Mapping[str, object]:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from sglrun.backends import BACKENDS
-from sglrun.backends.base import BackendOptions, Secret
+from sglrun.backends.base import BackendOptions, Key, Secret
 from sglrun.backends.hosts import backend_of_host, key_variable
 from sglrun.config.files import IN_FILES, ConfigFile, Prices, read_files
+from sglrun.config.keys import KeyCommand
 from sglrun.config.settings import (
     SECTIONS,
     SETTINGS,
@@ -153,7 +154,8 @@ def guess_backend(url: str) -> str:
     """Return the backend for *url*; ``auto`` asks the server, when it is opened."""
     if known := backend_of_host(url):
         return known
-    return "openai" if url.rstrip("/").endswith("/v1") else "auto"
+    bare = url.partition("?")[0].rstrip("/")
+    return "openai" if bare.endswith("/v1") else "auto"
 
 
 def _from_environment(environment: Mapping[str, str]) -> _Source:
@@ -241,19 +243,31 @@ def _key(
     backend: BackendSettings,
     sources: Iterable[_Source],
     environment: Mapping[str, str],
-) -> Secret | None:
+) -> Key | None:
+    named = [SETTINGS[name] for name in ("api_key_command", "api_key_env")]
+    for source in sources:
+        said = [one for one in named if source.values.get(one.name) is not None]
+        if len(said) > 1:
+            where = " and ".join(source.where(one) for one in said)
+            raise ConfigError(f"{where}: only one of them can tell the key")
+        if said and said[0].name == "api_key_command":
+            command = str(source.parse(said[0]))
+            return KeyCommand(command=command, where=source.where(said[0]))
+        if said:
+            return _key_in(str(source.parse(said[0])), source, environment)
     usual = key_variable(backend.url or "")
     usual = usual or KEY_VARIABLES.get(str(backend.backend), "")
-    variable = backend.api_key_env or usual
+    value = environment.get(usual, "").strip()
+    return Secret(value=value) if value else None
+
+
+def _key_in(variable: str, source: _Source, environment: Mapping[str, str]) -> Secret:
     if value := environment.get(variable, "").strip():
         return Secret(value=value)
-    if backend.api_key_env is None:
-        return None
-    setting = SETTINGS["api_key_env"]
     # What stands here may be the key itself, by mistake.
     shown = f"the variable {variable}" if variable.isupper() else "the variable"
     raise ConfigError(
-        f"{_where(setting, sources)}: {shown} is not set "
+        f"{source.where(SETTINGS['api_key_env'])}: {shown} is not set "
         "(export it, and give its name, not the key)"
     )
 

@@ -18,6 +18,7 @@ from sglrun.errors import ConfigError
 IN_FILES = {name for name, setting in SETTINGS.items() if not setting.command_only}
 """The settings that files and the environment may give."""
 
+_USERS_ONLY = {name for name, setting in SETTINGS.items() if setting.users_only}
 _BACKEND = {setting.name for setting in SECTIONS["Backend"]}
 _LIMITS = {setting.name for setting in (*SECTIONS["Speed"], *SECTIONS["Safety"])}
 _MILLION = 1_000_000
@@ -77,7 +78,7 @@ def read_files(environment: Mapping[str, str], folder: Path) -> tuple[ConfigFile
         ConfigError: one cannot be read, is not YAML, or has a key that is unknown.
     """
     return tuple(
-        _file(_load(path, shown), shown)
+        _file(_load(path, shown), shown, is_users=path.parent != folder)
         for path, shown in _paths(environment, folder)
         if path.exists()
     )
@@ -104,10 +105,10 @@ def _load(path: Path, shown: str) -> object:
         raise ConfigError(f"{shown}: not YAML: {exc}") from exc
 
 
-def _file(document: object, shown: str) -> ConfigFile:
+def _file(document: object, shown: str, *, is_users: bool) -> ConfigFile:
     top = _table(document, f"{shown}:", {"batch", "profiles"})
     profiles = _table(top.get("profiles"), f"{shown}:profiles.", None)
-    return ConfigFile(
+    found = ConfigFile(
         shown=shown,
         batch=_table(top.get("batch"), f"{shown}:batch.", IN_FILES),
         profiles={
@@ -115,6 +116,20 @@ def _file(document: object, shown: str) -> ConfigFile:
             for name, profile in profiles.items()
         },
     )
+    if not is_users:
+        _refuse_users_only(found.batch, f"{shown}:batch.")
+        for name, profile in found.profiles.items():
+            _refuse_users_only(profile.values, f"{shown}:profiles.{name}.")
+    return found
+
+
+def _refuse_users_only(values: Mapping[str, object], where: str) -> None:
+    for key in sorted(_USERS_ONLY & values.keys()):
+        raise ConfigError(
+            f"{where}{key}: the file of a folder may not say this, for the folder can "
+            "be another's; put it into ~/.config/sglrun/config.yaml, or give it as "
+            f"{SETTINGS[key].flag}"
+        )
 
 
 def _profile(document: object, where: str) -> Profile:

@@ -3,6 +3,7 @@
 Rule: the same text means the same in an option, a variable and a file.
 """
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -73,6 +74,12 @@ def _headers(value: object) -> tuple[tuple[str, str], ...]:
             raise ValueError
         headers.append((name.strip(), text.strip()))
     return tuple(headers)
+
+
+def _command(value: object) -> str:
+    if not shlex.split(_text(value)):
+        raise ValueError
+    return str(value)
 
 
 def _variable(value: object) -> str:
@@ -169,6 +176,12 @@ VARIABLE = Kind(
     metavar="VAR",
     expects="the name of an environment variable",
     parse=_variable,
+    secret=True,
+)
+COMMAND = Kind(
+    metavar="COMMAND",
+    expects="a command and its words",
+    parse=_command,
     secret=True,
 )
 ROW_LIMIT = Kind(

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 from sglrun.backends import BACKENDS
 from sglrun.batch.results import Include, Layout
 from sglrun.config.kinds import (
+    COMMAND,
     HEADERS,
     PATH,
     ROW_LIMIT,
@@ -44,6 +45,7 @@ class Setting:
         short: the short option, if it has one.
         negative: the option that says no, for a switch that is on.
         command_only: only a command may say it, no file and no environment.
+        users_only: the file of a folder may not say it; a folder can be another's.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Setting:
     short: str = ""
     negative: str = ""
     command_only: bool = False
+    users_only: bool = False
 
     @property
     def flag(self) -> str:
@@ -129,6 +132,12 @@ class BackendSettings:
         VARIABLE,
         default=None,
         help="Variable that holds the key (openai: OPENAI_API_KEY, and so on).",
+    )
+    api_key_command: str | None = _setting(
+        COMMAND,
+        default=None,
+        help="Command that writes the key to its stdout; run once, without a shell.",
+        users_only=True,
     )
     headers: tuple[tuple[str, str], ...] = _setting(
         HEADERS,

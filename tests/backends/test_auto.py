@@ -6,7 +6,6 @@ import pytest
 
 from sglrun.backends import create_backend
 from sglrun.backends.base import BackendOptions, Secret
-from sglrun.backends.hosts import HOSTS, key_variable
 from sglrun.errors import (
     AuthenticationError,
     BackendError,
@@ -86,12 +85,3 @@ def test_without_an_address_there_is_nothing_to_ask() -> None:
     """The option is named."""
     with pytest.raises(ConfigError, match="--url"):
         create_backend("auto", BackendOptions())
-
-
-@pytest.mark.parametrize("end", HOSTS)
-def test_a_known_host_has_its_own_key(end: str) -> None:
-    """A key is never sent to another's host by default."""
-    host = f"x{end}" if end.startswith(".") else end
-
-    assert key_variable(f"https://{host}/v1") == HOSTS[end].key_variable
-    assert key_variable(f"https://{host}.evil.example/v1") == ""

@@ -3,89 +3,38 @@
 Rule: only this module and ``adapter`` import ``requests``. Nothing is tried again here.
 """
 
+import copy
 import json
-import re
-import socket
-import ssl
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any
 
 import requests
 import urllib3
+from requests.utils import select_proxy
 
-from sglrun.backends.base import Secret
+from sglrun.backends.base import Key
 from sglrun.backends.http.adapter import OneAddressAdapter, prepared
+from sglrun.backends.http.address import parse_address, secret_values
 from sglrun.backends.http.body import Body
+from sglrun.backends.http.failures import error_of_failure
 from sglrun.backends.http.sse import parse_events
 from sglrun.backends.http.status import SHOWN_BYTES, error_of_answer, read_error
 from sglrun.errors import (
     BackendError,
     BackendTimeoutError,
-    BackendUnavailableError,
-    BackendUnreachableError,
     BadRequestError,
     ConfigError,
     ResponseError,
-    SglrunError,
 )
-
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
 
 _POOL_SIZE = 1024
 _OK = 200
 _SHORTEST_SECRET = 4
-_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-
-# The nearest class in the exception's ancestry decides.
-ERRORS: Mapping[type[Exception], type[SglrunError]] = {
-    requests.ConnectionError: BackendUnavailableError,
-    requests.exceptions.ProxyError: BackendUnreachableError,
-    requests.exceptions.SSLError: BackendUnreachableError,
-    requests.ConnectTimeout: BackendUnreachableError,
-    requests.ReadTimeout: BackendTimeoutError,
-    requests.Timeout: BackendTimeoutError,
-    requests.exceptions.ChunkedEncodingError: BackendUnavailableError,
-    requests.exceptions.RetryError: BackendUnavailableError,
-    requests.exceptions.ContentDecodingError: ResponseError,
-    requests.exceptions.InvalidJSONError: ResponseError,
-    requests.exceptions.StreamConsumedError: ResponseError,
-    requests.exceptions.UnrewindableBodyError: ResponseError,
-    requests.TooManyRedirects: ResponseError,
-    requests.HTTPError: ResponseError,
-    requests.URLRequired: ConfigError,
-    requests.exceptions.MissingSchema: ConfigError,
-    requests.exceptions.InvalidSchema: ConfigError,
-    requests.exceptions.InvalidURL: ConfigError,
-    requests.exceptions.InvalidHeader: ConfigError,
-    requests.RequestException: BackendUnavailableError,
-    # What is read of a body comes straight from urllib3.
-    urllib3.exceptions.TimeoutError: BackendTimeoutError,
-    urllib3.exceptions.DecodeError: ResponseError,
-    urllib3.exceptions.LocationValueError: ConfigError,
-    urllib3.exceptions.HTTPError: BackendUnavailableError,
-}
-
-# Why nothing was reached, by the innermost cause: what to do, and whether the same call
-# may succeed later.
-_UNREACHABLE: Mapping[type[BaseException], tuple[str, bool]] = {
-    ssl.SSLCertVerificationError: (
-        "its certificate is not trusted (REQUESTS_CA_BUNDLE may name your authority)",
-        False,
-    ),
-    ssl.SSLError: ("it does not speak TLS here (http:// in place of https://?)", False),
-    socket.gaierror: ("no host has this name; check the URL", True),
-    ConnectionRefusedError: (
-        "nothing listens there; start the server or check the URL",
-        True,
-    ),
-    BaseException: ("check the URL and the network", True),
-}
+_BEARER = "Authorization"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +63,8 @@ class HttpClient:
         self,
         base_url: str,
         *,
-        api_key: Secret | None = None,
+        api_key: Key | None = None,
+        key_header: str = _BEARER,
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
         size_limit: int = 256 * 1024 * 1024,
@@ -122,8 +72,10 @@ class HttpClient:
         """Connect to nothing yet.
 
         Args:
-            base_url: ``http`` or ``https``; paths are appended to it.
-            api_key: sent as a bearer token, and shown nowhere.
+            base_url: ``http`` or ``https``; paths are appended to it, before its
+                query if it has one.
+            api_key: shown nowhere.
+            key_header: what carries the key; in ``Authorization``, as a bearer token.
             headers: sent with every request.
             timeouts: how long an answer may take.
             size_limit: most bytes of an answer.
@@ -131,29 +83,43 @@ class HttpClient:
         Raises:
             ConfigError: the address, the key or a header cannot be sent.
         """
-        self._address = base_url.rstrip("/")
-        self.base_url = _without_password(self._address)
+        address = parse_address(base_url)
+        self.base_url = address.shown
         self._timeouts = timeouts or Timeouts()
         self._size_limit = size_limit
+        self._deadline = float("inf")
         given = dict(headers or {})
-        self._secrets = tuple(
-            value for name, value in given.items() if _SECRET_HEADER.search(name)
-        )
+        self._secrets = (*secret_values(given), *address.secrets)
         if api_key is not None:
             key = api_key.value.strip()
             self._secrets += (key,)
-            given["Authorization"] = f"Bearer {key}"
+            given[key_header] = f"Bearer {key}" if key_header == _BEARER else key
         self._adapter = OneAddressAdapter(_POOL_SIZE)
         with self._translated("the address"), requests.Session() as session:
             # Proxies and authorities are read from the environment once, not with
             # every request.
             self._settings: Mapping[str, Any] = session.merge_environment_settings(
-                url=self._address, proxies={}, stream=True, verify=None, cert=None
+                url=address.url, proxies={}, stream=True, verify=None, cert=None
             )
             session.trust_env = False
-            head = session.prepare_request(_request(self._address, given))
+            head = session.prepare_request(_request(address.url, given))
         self._url = f"{head.url}".rstrip("/")
+        self._query = address.query
         self._headers = dict(head.headers)
+        proxy = select_proxy(address.url, self._settings["proxies"]) or ""
+        self._by_proxy = (
+            f" (through the proxy {proxy.rpartition('@')[2]})" if proxy else ""
+        )
+
+    def until(self, deadline: float) -> "HttpClient":
+        """Return this client, every answer being due at *deadline* at the latest.
+
+        Args:
+            deadline: by the monotonic clock.
+        """
+        hurried = copy.copy(self)
+        hurried._deadline = deadline  # noqa: SLF001 - its own kind
+        return hurried
 
     def get_json(self, path: str, *, timeout_s: float | None = None) -> object:
         """Return the JSON at *path*; waits.
@@ -224,13 +190,16 @@ class HttpClient:
     def _answered(
         self, method: str, path: str, payload: bytes, timeout_s: float | None
     ) -> Iterator[tuple[str, Body]]:
-        total_s = self._timeouts.total_s if timeout_s is None else timeout_s
+        asked = f"{method} {self.base_url}{path}{self._by_proxy}"
+        total_s = self._left_s(asked, timeout_s)
         deadline = time.monotonic() + total_s
-        asked = f"{method} {self.base_url}{path}"
         with self._translated(asked):
             response = self._adapter.send(
                 self._request(method, path, payload),
-                timeout=(min(self._timeouts.connect_s, total_s), total_s),
+                # requests takes this too, and counts the time to connect in it.
+                timeout=urllib3.Timeout(  # type: ignore[arg-type]
+                    connect=min(self._timeouts.connect_s, total_s), total=total_s
+                ),
                 **self._settings,
             )
             body = Body(
@@ -252,10 +221,21 @@ class HttpClient:
             finally:
                 response.close()
 
+    def _left_s(self, asked: str, timeout_s: float | None) -> float:
+        given = self._timeouts.total_s
+        given = given if timeout_s is None else min(given, timeout_s)
+        left = min(given, self._deadline - time.monotonic())
+        if left <= 0:
+            raise BackendTimeoutError(
+                f"{asked} was not asked: the time for the questions before is used up "
+                "(raise --timeout if the server is slow)"
+            )
+        return left
+
     def _request(
         self, method: str, path: str, payload: bytes
     ) -> requests.PreparedRequest:
-        url, headers = self._url + path, self._headers
+        url, headers = f"{self._url}{path}{self._query}", self._headers
         if method == "GET":
             return prepared(method, url, headers, None)
         sized = {**headers, "Content-Length": str(len(payload))}
@@ -269,23 +249,10 @@ class HttpClient:
             exc.args = (self.redacted(str(exc)),)
             raise
         except (requests.RequestException, urllib3.exceptions.HTTPError) as exc:
-            raise self._error(asked, exc) from exc
-
-    def _error(self, asked: str, exc: Exception) -> SglrunError:
-        root = _root(exc)
-        cause = self.redacted(f"{root}" or type(root).__name__)
-        cls = _nearest(ERRORS, type(exc))
-        if isinstance(root, TimeoutError) and "handshake" in cause:
-            # A server that waits for plain HTTP says nothing to a TLS greeting.
-            root = ssl.SSLError(cause)
-        if isinstance(root, _NEVER_CONNECTED):
-            cls = BackendUnreachableError
-        if not issubclass(cls, BackendUnreachableError):
-            return cls(f"{asked} failed: {cause}")
-        advice, retryable = _nearest(_UNREACHABLE, type(root))
-        error = cls(f"{self.base_url} cannot be reached: {advice} ({cause})")
-        error.retryable = retryable
-        return error
+            address = f"{self.base_url}{self._by_proxy}"
+            error = error_of_failure(asked=asked, address=address, exc=exc)
+            error.args = (self.redacted(str(error)),)
+            raise error from exc
 
 
 def _request(address: str, headers: Mapping[str, str]) -> requests.Request:
@@ -310,37 +277,8 @@ def _no_answer(asked: str, body: bytes, what: str) -> ResponseError:
     )
 
 
-_NEVER_CONNECTED = (ConnectionRefusedError, socket.gaierror, ssl.SSLError)
-
-
-def _nearest(table: Mapping[type[_Key], _Value], cls: type[_Key]) -> _Value:
-    return next(table[base] for base in cls.__mro__ if base in table)
-
-
-def _root(exc: BaseException) -> BaseException:
-    """Return the innermost cause; the libraries wrap theirs in three ways."""
-    inside = (getattr(exc, "reason", None), *exc.args, exc.__cause__)
-    inner = next((one for one in inside if isinstance(one, BaseException)), None)
-    return exc if inner is None else _root(inner)
-
-
 def _encoded(payload: object) -> bytes:
     try:
         return _ENCODER.encode(payload).encode()
     except (TypeError, ValueError) as exc:
         raise BadRequestError(f"the request cannot be written as JSON: {exc}") from exc
-
-
-def _without_password(url: str) -> str:
-    shown = re.sub(r"//[^/]*@", "//", url)
-    try:
-        parts = urlsplit(shown)
-        port = parts.port
-    except ValueError as exc:
-        raise ConfigError(f"{shown!r} is no address: {exc}") from exc
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise ConfigError(f"{shown!r} is no address; write it as http://host:port")
-    bare = urlunsplit(parts._replace(query="", fragment=""))
-    if parts.query:
-        raise ConfigError(f"{bare!r} has a query after it; an address has none")
-    return bare

@@ -67,7 +67,8 @@ def error_of_answer(
     """
     code, said = read_error(body)
     if 300 <= status < 400:  # noqa: PLR2004 - HTTP's redirections
-        said = f"the address is {headers.get('Location', 'unknown')!r} now"
+        moved = headers.get("Location", "unknown")
+        said = f"the address is {moved!r} now; give that one with --url"
     cls = _class_of(status, code, said)
     advice = "" if cls is ModelNotFoundError else _ADVICE.get(status, "")
     error = cls(

@@ -14,7 +14,8 @@ import requests
 import urllib3
 
 from sglrun.backends.base import Secret
-from sglrun.backends.http.client import ERRORS, HttpClient, Timeouts
+from sglrun.backends.http.client import HttpClient, Timeouts
+from sglrun.backends.http.failures import ERRORS, error_of_failure
 from sglrun.errors import (
     AuthenticationError,
     BackendError,
@@ -184,7 +185,7 @@ def test_an_untrusted_certificate_is_named() -> None:
     """The innermost cause decides, however it is wrapped."""
     inner = ssl.SSLCertVerificationError("CERTIFICATE_VERIFY_FAILED")
     exc = requests.exceptions.SSLError(urllib3.exceptions.SSLError(inner))
-    error = HttpClient("https://h")._error("GET https://h/", exc)
+    error = error_of_failure(asked="GET https://h/", address="https://h", exc=exc)
 
     assert isinstance(error, BackendUnreachableError)
     assert "REQUESTS_CA_BUNDLE" in str(error)
@@ -308,12 +309,56 @@ def test_closing_twice_is_no_error(stand_in: StandIn) -> None:
     assert [entry.path for entry in stand_in.log] == ["/flush_cache"]
 
 
-def test_a_cause_does_not_show_the_key() -> None:
+def test_a_cause_does_not_show_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a library says of its failure is redacted too."""
-    http = HttpClient("http://h", api_key=Secret(value=KEY))
-    error = http._error("GET http://h/", requests.ConnectionError(f"near {KEY}"))
+    monkeypatch.setenv("http_proxy", f"http://user:{KEY}@127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "")
+    http = HttpClient(f"http://h.invalid?api-key={KEY}", api_key=Secret(value=KEY))
 
-    assert "near ***" in str(error)
+    with pytest.raises(
+        BackendUnreachableError, match=r"proxy 127\.0\.0\.1:1"
+    ) as caught:
+        http.get_json("/v1/models")
+
+    assert "NO_PROXY" in str(caught.value)
+    assert KEY not in str(caught.value)
+
+
+def test_a_query_goes_with_every_request(stand_in: StandIn) -> None:
+    """What follows the question mark of an address stands after each path."""
+    stand_in.fail_always(faults.status(400))
+    http = HttpClient(f"{stand_in.url}/base/?api-version=2024-10-21&sig=s3cret-s3cret")
+
+    with pytest.raises(BadRequestError) as caught:
+        http.post_json("/chat", {})
+
+    assert stand_in.log[0].path == "/base/chat?api-version=2024-10-21&sig=s3cret-s3cret"
+    assert http.base_url == f"{stand_in.url}/base"
+    assert "s3cret" not in str(caught.value)
+
+
+def test_questions_share_a_deadline(stand_in: StandIn) -> None:
+    """However many are asked one after another, all are over at the deadline."""
+    stand_in.fail_always(faults.hang)
+    begin = time.monotonic()
+    http = client(stand_in).until(begin + 0.5)
+    for _ in range(5):
+        with pytest.raises(BackendTimeoutError):
+            http.get_json("/model_info", timeout_s=0.2)
+
+    assert time.monotonic() - begin < 3
+    assert len(stand_in.log) < 5
+
+
+def test_no_question_takes_longer_than_the_timeout(stand_in: StandIn) -> None:
+    """A question's own patience does not exceed that of the user."""
+    stand_in.fail(faults.hang)
+    begin = time.monotonic()
+
+    with pytest.raises(BackendTimeoutError):
+        client(stand_in, timeouts=Timeouts(total_s=0.2)).get_json("/", timeout_s=15)
+
+    assert time.monotonic() - begin < 5
 
 
 def test_leaving_a_stream_hangs_up(stand_in: StandIn) -> None:

@@ -1,0 +1,42 @@
+"""The connection that a user's options describe: to which address, with which key."""
+
+import time
+
+from sglrun.backends.base import BackendOptions
+from sglrun.backends.hosts import host_of
+from sglrun.backends.http.address import parse_address, secret_values
+from sglrun.backends.http.client import HttpClient, Timeouts
+
+_FIND_OUT_S = 30.0
+
+
+def connect(options: BackendOptions, address: str) -> HttpClient:
+    """Return a client for *address*, as *options* have it; connects to nothing yet.
+
+    Raises:
+        ConfigError: the address, the key or a header cannot be sent, or the command
+            that tells the key fails.
+    """
+    host = host_of(address)
+    return HttpClient(
+        address,
+        api_key=options.api_key,
+        key_header=host.key_header if host else "Authorization",
+        headers=options.headers,
+        timeouts=Timeouts(total_s=options.timeout_s),
+    )
+
+
+def asking(http: HttpClient, options: BackendOptions) -> HttpClient:
+    """Return *http* for the questions before the first request.
+
+    However many there are, they are over in the time that the user gives one request.
+    """
+    return http.until(time.monotonic() + min(options.timeout_s, _FIND_OUT_S))
+
+
+def secrets_of(options: BackendOptions) -> tuple[str, ...]:
+    """Return the texts of *options* that must not be written anywhere."""
+    key = (options.api_key.value,) if options.api_key else ()
+    address = parse_address(options.url).secrets if options.url else ()
+    return tuple(filter(None, (*key, *address, *secret_values(options.headers))))
