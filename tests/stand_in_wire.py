@@ -163,9 +163,11 @@ def _new_model_info(model: PretendModel, payload: Json) -> Json:
 def _tokenize(model: PretendModel, payload: Json) -> Json:
     if not model.has_tokenize:
         raise RefusedError(404, {"detail": "Not Found"})
+    if model.kind == "sglang" and payload.get("add_generation_prompt") is False:
+        raise RefusedError(400, {"message": "needs add_generation_prompt"})
     text = str(payload.get("prompt") or payload.get("content") or "")
     if "messages" in payload:
-        open_turn = payload.get("add_generation_prompt", True)
+        open_turn = not payload.get("continue_final_message")
         text = _written(payload["messages"]) + ("\nassistant: " if open_turn else "")
     ids = model.ids(model.tokens(text))
     if not text and model.begins_prompts:

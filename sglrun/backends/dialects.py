@@ -65,16 +65,17 @@ class Dialect:
         schema_after_prefill: a schema may hold what continues the assistant's text.
         ebnf: where a grammar goes; empty where none can be carried.
         choice: how one of several texts is enforced.
-        prefill: how text in the open assistant turn is continued, if at all:
-            ``continued`` by ``continue_final_message``, ``taken up`` where a last
-            assistant message is enough, ``repeated`` where the answer repeats it.
-        prefill_mark: what says in that message that it is to be continued.
+        prefill: how text in the open assistant turn, which is the last message, is
+            continued, if at all: ``taken up``, or ``repeated`` by the answer.
+        prefill_fields: what says in a request that its last message is to be continued.
+        prefill_mark: what says so in that message.
         json_schema: answers in a chat can be held to a schema.
         logprobs: log-probabilities of generated tokens.
         stream_options: streams tell the usage only where it is asked for.
         greedy_samples: several samples may be asked for where each is the likeliest.
         empty_prompt: a prompt of no characters at all is taken.
-        prompt_logprobs: completions report the prompt's log-probabilities.
+        scores: where the log-probabilities of options come from, if at all:
+            ``completions`` that report their prompt's, or SGLang's ``generate``.
         completion: prompts without roles.
         prefix_cache: prompts that begin alike are not computed twice.
         tokenize: the field of ``/tokenize`` that carries the text; empty without one.
@@ -98,14 +99,15 @@ class Dialect:
     schema_after_prefill: bool = True
     ebnf: Path = ()
     choice: Literal["list", "regex", "grammar", "json"] = "json"
-    prefill: Literal["", "continued", "taken up", "repeated"] = ""
+    prefill: Literal["", "taken up", "repeated"] = ""
+    prefill_fields: Mapping[str, object] = field(default_factory=dict)
     prefill_mark: Mapping[str, object] = field(default_factory=dict)
     json_schema: bool = True
     logprobs: bool = True
     stream_options: bool = True
     greedy_samples: bool = True
     empty_prompt: bool = True
-    prompt_logprobs: bool = False
+    scores: Literal["", "completions", "generate"] = ""
     completion: bool = True
     completion_models: str = ""
     prefix_cache: bool = False
@@ -140,7 +142,7 @@ class Dialect:
             regex=bool(self.regex),
             json_schema=self.json_schema,
             ebnf=bool(self.ebnf),
-            choice_scores=self.prompt_logprobs,
+            choice_scores=bool(self.scores),
             select=self.json_schema or self.choice != "json",
             images=True,
             prefix_cache=self.prefix_cache,
@@ -176,8 +178,12 @@ DIALECTS: Mapping[str, Dialect] = {
             plain_schema=("structured_outputs", "json"),
             ebnf=("structured_outputs", "grammar"),
             choice="list",
-            prefill="continued",
-            prompt_logprobs=True,
+            prefill="taken up",
+            prefill_fields={
+                "continue_final_message": True,
+                "add_generation_prompt": False,
+            },
+            scores="completions",
             prefix_cache=True,
             tokenize="prompt",
             tokenizes_chats=True,
@@ -192,9 +198,12 @@ DIALECTS: Mapping[str, Dialect] = {
             plain_schema_as_text=True,
             ebnf=("ebnf",),
             choice="regex",
-            prefill="continued",
+            prefill="taken up",
+            prefill_fields={"continue_final_message": True},
             prefix_cache=True,
+            scores="generate",
             tokenize="prompt",
+            tokenizes_chats=True,
             # A prompt without a token ends the whole server (0.5.23).
             empty_prompt=False,
         ),

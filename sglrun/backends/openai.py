@@ -21,13 +21,14 @@ from sglrun.backends.base import (
     template_of,
 )
 from sglrun.backends.connection import asking, connect
-from sglrun.backends.detection import detect, split_prefix, the_model
+from sglrun.backends.detection import ask_kind, detect, split_prefix, the_model
 from sglrun.backends.dialects import Dialect
 from sglrun.backends.http.client import HttpClient
 from sglrun.backends.one_by_one import generate_one_by_one
 from sglrun.backends.openai_payload import endpoint, payload, prefill, stream_fields
 from sglrun.backends.openai_reply import assemble, parse_completion, parse_usage
-from sglrun.backends.reply import a_list, an_object
+from sglrun.backends.reply import a_count, a_list, an_object
+from sglrun.backends.sglang_scoring import Scoring
 from sglrun.errors import (
     BackendError,
     ConfigError,
@@ -82,6 +83,7 @@ class OpenAIBackend(Backend):
         self.chat_template = chat_template
         self._http = http
         self._prefix = prefix
+        self._scoring = Scoring(http)
         # Written by any thread, and only ever to False.
         self._gives_several = "n" in dialect.fields
 
@@ -194,17 +196,26 @@ class OpenAIBackend(Backend):
     def _repeated(self, prompt: Prompt) -> str:
         return prefill(prompt) if self.dialect.prefill == "repeated" else ""
 
-    def _scored_prompts(self, request: SelectRequest) -> Sequence[object]:
-        if not request.prompt.is_chat:
-            return openai_choice.scored_prompts(request)
-        return [
-            _tokens(self._http, asked)
-            for asked in openai_choice.chats(self.model, request)
-        ]
-
     def _scored(self, request: SelectRequest) -> Selection:
+        chats = self._tokenized(request) if request.prompt.is_chat else []
+        if self.dialect.scores == "completions":
+            return self._scored_completions(
+                request, chats or openai_choice.scored_prompts(request)
+            )
+        if not chats:
+            return self._scoring.of_text(request)
+        prompt, *wholes = chats
+        return self._scoring.of_tokens(request, prompt, wholes)
+
+    def _tokenized(self, request: SelectRequest) -> Sequence[Sequence[int]]:
+        """Return the tokens of a chat, and of it with each option."""
+        asked = openai_choice.chats(self.dialect, self.model, request)
+        return [_tokens(self._http, one) for one in asked]
+
+    def _scored_completions(
+        self, request: SelectRequest, prompts: Sequence[object]
+    ) -> Selection:
         path = f"{self._prefix}/completions"
-        prompts = self._scored_prompts(request)
         asked = openai_choice.scoring_payload(self.model, prompts)
         reply = an_object(self._http.post_json(path, asked), "the reply")
         scores = openai_choice.parse_scores(reply, request)
@@ -253,15 +264,36 @@ def create(options: BackendOptions) -> OpenAIBackend:
 
 def _as_reached(http: HttpClient, dialect: Dialect, model: str) -> Dialect:
     """Return *dialect* without what a router before the server does not let through."""
-    if not dialect.tokenize:
-        return dialect
-    try:
-        _tokens(http, {"model": model, dialect.tokenize: "a b"})
-    except BackendError:
-        return replace(dialect, tokenize="", tokenizes_chats=False)
+    if not _tokenizes(http, dialect, {dialect.tokenize: "a b"}, model):
+        dialect = replace(dialect, tokenize="", tokenizes_chats=False)
+    message = {"role": "user", "content": "a"}
+    if dialect.tokenizes_chats and not _tokenizes(
+        http, dialect, {"messages": [message]}, model
+    ):
+        dialect = replace(dialect, tokenizes_chats=False)
+    if dialect.scores == "generate" and not _is_native(http):
+        dialect = replace(dialect, scores="")
     return dialect
 
 
-def _tokens(http: HttpClient, asked: Mapping[str, object]) -> Sequence[object]:
+def _is_native(http: HttpClient) -> bool:
+    try:
+        return ask_kind(http) == "sglang"
+    except BackendError:
+        return False
+
+
+def _tokenizes(
+    http: HttpClient, dialect: Dialect, what: Mapping[str, object], model: str
+) -> bool:
+    if not dialect.tokenize:
+        return False
+    try:
+        return bool(_tokens(http, {"model": model, **what}))
+    except BackendError:
+        return False
+
+
+def _tokens(http: HttpClient, asked: Mapping[str, object]) -> Sequence[int]:
     reply = an_object(http.post_json("/tokenize", asked), "the reply")
-    return a_list(reply.get("tokens"), "tokens")
+    return [a_count(one) for one in a_list(reply.get("tokens"), "tokens")]

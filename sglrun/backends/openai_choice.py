@@ -37,13 +37,13 @@ _THINKING_TOKENS = 4096
 
 def is_scored(dialect: Dialect, request: SelectRequest) -> bool:
     """Tell whether *request* is decided by log-probabilities."""
-    if request.prompt.is_chat:
-        plain = not request.prompt.images and request.prompt.role == "assistant"
-        return dialect.prompt_logprobs and dialect.tokenizes_chats and plain
-    return dialect.prompt_logprobs
+    if not request.prompt.is_chat:
+        return bool(dialect.scores)
+    plain = not request.prompt.images and request.prompt.role == "assistant"
+    return bool(dialect.scores) and dialect.tokenizes_chats and plain
 
 
-def chats(model: str, request: SelectRequest) -> list[Payload]:
+def chats(dialect: Dialect, model: str, request: SelectRequest) -> list[Payload]:
     """Return what is posted to ``/tokenize`` for the texts to be scored in a chat.
 
     The server writes the turns with its own template: first the prompt alone, then
@@ -57,8 +57,7 @@ def chats(model: str, request: SelectRequest) -> list[Payload]:
         {
             "model": model,
             "messages": [*turns, {"role": "assistant", "content": text}],
-            "continue_final_message": True,
-            "add_generation_prompt": False,
+            **dialect.prefill_fields,
         }
         if text
         else {"model": model, "messages": turns}

@@ -9,7 +9,7 @@ from sglrun.backends.dialects import Dialect, Path
 from sglrun.backends.gbnf import regex_grammar
 from sglrun.backends.refusal import outside_turns
 from sglrun.errors import UnsupportedFeatureError
-from sglrun.lang.prompt import Message, Prompt
+from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 
 Payload = dict[str, object]
@@ -131,19 +131,11 @@ def _chat(dialect: Dialect, prompt: Prompt) -> Payload:
     opened = prompt.open_message
     if opened is None or not opened.parts:
         return {"messages": messages}
+    if not dialect.prefill:
+        text = opened.text[:_SHOWN]
+        refuse(dialect, f"text before a generation inside assistant(): {text!r}")
     last = {**opened.as_openai(), **dialect.prefill_mark}
-    return {"messages": [*messages, last], **_continued(dialect, opened)}
-
-
-def _continued(dialect: Dialect, opened: Message) -> Payload:
-    match dialect.prefill:
-        case "continued":
-            return {"continue_final_message": True, "add_generation_prompt": False}
-        case "repeated" | "taken up":
-            return {}
-        case _:
-            text = opened.text[:_SHOWN]
-            refuse(dialect, f"text before a generation inside assistant(): {text!r}")
+    return {"messages": [*messages, last], **dialect.prefill_fields}
 
 
 def _limit(dialect: Dialect, request: Request) -> Payload:

@@ -1,11 +1,11 @@
 """The backend for SGLang's native server: ``/generate``."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Self
 
-from sglrun.backends import sglang_choice as choice
 from sglrun.backends.base import (
     Backend,
     BackendOptions,
@@ -23,19 +23,18 @@ from sglrun.backends.detection import ask, split_prefix
 from sglrun.backends.http.client import HttpClient
 from sglrun.backends.refusal import refuse_unsupported
 from sglrun.backends.reply import a_count, a_list, an_object, an_optional_object
+from sglrun.backends.sglang_scoring import Scoring
 from sglrun.backends.sglang_wire import (
     Object,
     Payload,
     assemble,
-    parse_answers,
     parse_completion,
-    parse_usage,
     payload,
-    prefill_payload,
     prompt_fields,
 )
 from sglrun.errors import (
     BackendError,
+    BackendTimeoutError,
     BadRequestError,
     ConfigError,
     ModelNotFoundError,
@@ -44,7 +43,7 @@ from sglrun.errors import (
 from sglrun.lang.chat_template import ChatTemplate, get_chat_template_by_model_path
 from sglrun.lang.prompt import Prompt
 
-_UNPROCESSABLE = 422
+_ABORT_S = 2.0
 _NOT_FOUND = 404
 # Found by comparing with the server behind it: sglang-router 0.3.2 drops these.
 _LOST_BY_ROUTER = frozenset({"stop_regex", "logit_bias"})
@@ -104,19 +103,48 @@ class SGLangBackend(Backend):
         self._http = http
         what = "the router" if facts.is_router else "the server"
         self._who = f"{what} at {http.base_url} ({facts.model})"
-        # Written by any thread, and only ever to False.
-        self._takes_lists = not facts.is_router
+        self._scoring = Scoring(http, takes_lists=not facts.is_router)
 
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Return the completion of *request*."""
         self.check(request)
         asked = payload(request)
-        if on_text is None:
-            return parse_completion(self._http.post_json("/generate", asked), request)
-        events = self._http.stream_sse("/generate", {**asked, "stream": True})
-        with closing(events):
-            answers = assemble(events, request, on_text)
-        return parse_completion(list(answers), request)
+        with self._given_up_there_too(asked, request):
+            if on_text is None:
+                reply = self._http.post_json("/generate", asked)
+                return parse_completion(reply, request)
+            events = self._http.stream_sse("/generate", {**asked, "stream": True})
+            with closing(events):
+                answers = assemble(events, request, on_text)
+            return parse_completion(list(answers), request)
+
+    @contextmanager
+    def _given_up_there_too(self, asked: Payload, request: Request) -> Iterator[None]:
+        """Have the server end a generation that nobody waits for any more.
+
+        It would find out by itself some seconds later, and behind a router not at all.
+        """
+        if request.sampling.n > 1:
+            # The server gives samples names of its own.
+            yield
+            return
+        name = asked.setdefault("rid", uuid.uuid4().hex)
+        is_answered = False
+        try:
+            yield
+            is_answered = True
+        except BackendError as exc:
+            is_answered = not isinstance(exc, BackendTimeoutError)
+            raise
+        finally:
+            if not is_answered:
+                self._abort(name)
+
+    def _abort(self, name: object) -> None:
+        if self.facts.is_router:
+            return
+        with suppress(BackendError):
+            self._http.post("/abort_request", {"rid": name}, timeout_s=_ABORT_S)
 
     def check(self, request: Request | SelectRequest) -> None:
         """Let *request* pass if the server's model could be asked for it."""
@@ -126,28 +154,12 @@ class SGLangBackend(Backend):
 
     def select(self, request: SelectRequest) -> Selection:
         """Return the scores of the options; the prompt is read once before them."""
-        usage = Usage()
-        start = 0
-        if request.prompt.text:
-            usage = self.cache_prefix(request.prompt)
-            start = choice.first_start(usage.prompt_tokens)
-        prompt, options, cost = self._scored_from(request, start)
-        usage += cost
-        scores = choice.scores(request.choices, prompt, options)
-        if request.unconditional:
-            ids = [[token.token_id for token in score.tokens] for score in scores]
-            fields = {"input_ids": ids, **choice.scoring_fields(0)}
-            reply = self._http.post_json("/generate", fields)
-            answers = parse_answers(reply, len(ids))
-            scores = choice.with_unconditional(scores, answers)
-            usage += parse_usage(answers, prompts=len(answers))
-        return Selection(scores=scores, usage=usage)
+        return self._scoring.of_text(request)
 
     def cache_prefix(self, prompt: Prompt) -> Usage:
         """Have the server read *prompt*; nothing is generated."""
         self._refuse_empty(prompt)
-        reply = self._http.post_json("/generate", prefill_payload(prompt))
-        return parse_usage(parse_answers(reply, 1))
+        return self._scoring.read(prompt_fields(prompt))
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of *text*; an estimate on old servers."""
@@ -186,55 +198,6 @@ class SGLangBackend(Backend):
         raise BadRequestError(
             f"{self._who} cannot generate after an empty prompt; begin with a text"
         )
-
-    def _scored_from(
-        self, request: SelectRequest, start: int
-    ) -> tuple[choice.Scored, Sequence[choice.Scored], Usage]:
-        spent = Usage()
-        if start > 0:
-            try:
-                prompt, options, spent = self._scored(request, start)
-            except BadRequestError:
-                # An option may make of the prompt fewer tokens than this start.
-                pass
-            else:
-                if not choice.needs_all(prompt, options):
-                    return prompt, options, spent
-        prompt, options, cost = self._scored(request, 0)
-        return prompt, options, spent + cost
-
-    def _scored(
-        self, request: SelectRequest, start: int
-    ) -> tuple[choice.Scored, Sequence[choice.Scored], Usage]:
-        text = request.prompt.text
-        texts = [*([text] if text else []), *(text + c for c in request.choices)]
-        answers = self._answers(request.prompt, texts, choice.scoring_fields(start))
-        scored = [choice.parse_scored(answer) for answer in answers]
-        options = scored[-len(request.choices) :]
-        prompt = scored[0] if text else choice.Scored(start=0, tokens=())
-        return prompt, options, parse_usage(answers, prompts=len(answers))
-
-    def _answers(
-        self, prompt: Prompt, texts: Sequence[str], fields: Payload
-    ) -> Sequence[Object]:
-        if self._takes_lists and not prompt.images:
-            try:
-                asked = {"text": list(texts), **fields}
-                reply = self._http.post_json("/generate", asked)
-            except BadRequestError as exc:
-                if exc.http_status != _UNPROCESSABLE:
-                    raise
-                # A router in front of the server takes one text at a time.
-                self._takes_lists = False
-            else:
-                return parse_answers(reply, len(texts))
-        one_by_one = [
-            self._http.post_json(
-                "/generate", {**prompt_fields(prompt), **fields, "text": text}
-            )
-            for text in texts
-        ]
-        return [parse_answers(reply, 1)[0] for reply in one_by_one]
 
 
 def create(options: BackendOptions) -> SGLangBackend:

@@ -84,11 +84,23 @@ def scores(
         BadRequestError: an option has no token of its own.
     """
     return tuple(
-        ChoiceScore(
-            choice=choice, tokens=one.tokens[own_start(prompt.ids, one.ids, choice) :]
-        )
+        score_from(one.start + own_start(prompt.ids, one.ids, choice), choice, one)
         for choice, one in zip(choices, options, strict=True)
     )
+
+
+def score_from(start: int, choice: str, scored: Scored) -> ChoiceScore:
+    """Return the score of *choice*, whose tokens in *scored* begin at *start*.
+
+    Raises:
+        ResponseError: its first tokens are not scored.
+    """
+    if start < scored.start:
+        raise ResponseError(
+            f"the tokens of {choice!r} are scored from {scored.start} on, and begin "
+            f"at {start}"
+        )
+    return ChoiceScore(choice=choice, tokens=scored.tokens[start - scored.start :])
 
 
 def with_unconditional(

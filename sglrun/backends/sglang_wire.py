@@ -64,10 +64,10 @@ def prompt_fields(prompt: Prompt) -> Payload:
     return {"text": prompt.text, **({"image_data": images} if images else {})}
 
 
-def prefill_payload(prompt: Prompt) -> Payload:
-    """Return what has the server read *prompt* and write nothing."""
+def prefill_payload(prompt: Mapping[str, object]) -> Payload:
+    """Return what has the server read *prompt*, its fields, and write nothing."""
     params = {"max_new_tokens": 0, "temperature": 0}
-    return {**prompt_fields(prompt), "sampling_params": params}
+    return {**prompt, "sampling_params": params}
 
 
 def parse_completion(reply: object, request: Request) -> Completion:

@@ -158,10 +158,13 @@ def test_any_option_can_be_written(stand_in: StandIn, kind: Any) -> None:
     assert selection.chosen == option
 
 
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
 @pytest.mark.parametrize("answer", ["", "It is "])
-def test_vllm_scores_options_in_a_chat(stand_in: StandIn, answer: str) -> None:
+def test_options_in_a_chat_are_scored(
+    stand_in: StandIn, answer: str, kind: Any
+) -> None:
     """In a chat the server writes the turns, and the options' own tokens are scored."""
-    stand_in.model.kind = "vllm"
+    stand_in.model.kind = kind
     stand_in.model.logprobs = {"yes": -0.5, " yes": -0.5, "no": -0.2, " way": -1.5}
     asked = SelectRequest(prompt=chat(answer), choices=("yes", "no way"))
     with create(BackendOptions(url=stand_in.url)) as backend:
@@ -172,9 +175,10 @@ def test_vllm_scores_options_in_a_chat(stand_in: StandIn, answer: str) -> None:
     assert token_length_normalized(scores).choice == "yes"
 
 
-def test_vllm_scores_only_the_options_tokens(stand_in: StandIn) -> None:
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+def test_only_the_options_tokens_are_scored(stand_in: StandIn, kind: Any) -> None:
     """The mean is over the option's own tokens, also where it melts into the prompt."""
-    stand_in.model.kind = "vllm"
+    stand_in.model.kind = kind
     stand_in.model.logprobs = {" yes": -0.5, " no": -0.2, " way": -1.5, ":": -9.0}
     with create(BackendOptions(url=stand_in.url)) as backend:
         selection = backend.select(
@@ -194,6 +198,18 @@ def test_vllm_scores_only_the_options_tokens(stand_in: StandIn) -> None:
     assert [s.unconditional for s in selection.scores] == [(0.0,), (0.0, -1.5)]
     assert [t.text for t in melted.scores[0].tokens] == [" undo"]
     assert [len(score.tokens) for score in empty.scores] == [2, 1]
+
+
+def test_a_gateway_that_hides_the_native_way_leaves_no_scores(
+    stand_in: StandIn,
+) -> None:
+    """SGLang behind what lets only ``/v1`` through is made to write an option."""
+    for path in ("/model_info", "/get_model_info"):
+        stand_in.fail_always(faults.status(404), path)
+    asked = SelectRequest(prompt=Prompt(text="Q:"), choices=(" a", " b"))
+    with create(BackendOptions(url=f"{stand_in.url}/v1")) as backend:
+        assert not backend.capabilities.choice_scores
+        assert backend.select(asked).chosen in asked.choices
 
 
 def test_a_schema_reaches_the_server(stand_in: StandIn) -> None:

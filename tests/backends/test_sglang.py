@@ -9,6 +9,7 @@ from sglrun.backends.base import BackendOptions, Request, Secret, SelectRequest
 from sglrun.backends.sglang import SGLangBackend, create
 from sglrun.errors import (
     AuthenticationError,
+    BackendTimeoutError,
     BackendUnreachableError,
     BadRequestError,
     ConfigError,
@@ -118,6 +119,49 @@ def test_a_router_is_recognised(stand_in: StandIn) -> None:
     assert all(isinstance(sent["text"], str) for sent in stand_in.generations)
     with pytest.raises(UnsupportedFeatureError, match=r"the router at .*stop_regex"):
         backend.generate(request(stop_regex="a+"))
+
+
+def aborted(server: StandIn) -> list[object]:
+    return [e.payload["rid"] for e in server.log if e.path == "/abort_request"]
+
+
+@pytest.mark.parametrize("on_text", [None, print])
+def test_a_generation_that_takes_too_long_is_ended_there(
+    stand_in: StandIn, on_text: Any
+) -> None:
+    """After a timeout the server is told by the request's name to stop."""
+    backend = connected(stand_in, timeout_s=0.3)
+    stand_in.fail(faults.hang, path="/generate")
+    with pytest.raises(BackendTimeoutError):
+        backend.generate(request(), on_text)
+
+    assert aborted(stand_in) == [stand_in.generations[0]["rid"]]
+
+
+def test_a_stream_that_nobody_reads_on_is_ended_there(stand_in: StandIn) -> None:
+    """Whoever leaves a stream ends the generation."""
+    stand_in.model.answer = " a b c"
+
+    def leave(_: str) -> None:
+        raise KeyboardInterrupt
+
+    backend = connected(stand_in)
+    with pytest.raises(KeyboardInterrupt):
+        backend.generate(request(), leave)
+
+    assert aborted(stand_in) == [stand_in.generations[0]["rid"]]
+
+
+def test_a_generation_that_ended_is_not_ended_again(stand_in: StandIn) -> None:
+    """Neither an answer nor a refusal is followed by more."""
+    backend = connected(stand_in)
+    backend.generate(request())
+    backend.generate(request(n=2))
+    with pytest.raises(BadRequestError):
+        backend.generate(request(Prompt().with_text("boom")))
+
+    assert aborted(stand_in) == []
+    assert len({str(sent.get("rid")) for sent in stand_in.generations}) == 3
 
 
 @pytest.mark.parametrize("has_tokenize", [True, False])

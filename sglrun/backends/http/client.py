@@ -139,14 +139,17 @@ class HttpClient:
         """
         return self._json("POST", path, _encoded(payload), timeout_s)
 
-    def post(self, path: str, *, timeout_s: float | None = None) -> None:
-        """Post nothing to *path*, whatever the answer says; waits.
+    def post(
+        self, path: str, payload: object = None, *, timeout_s: float | None = None
+    ) -> None:
+        """Post *payload*, or nothing, whatever the answer says; waits.
 
         Raises:
             BackendError: there was no answer, or another status.
         """
-        with self._answered("POST", path, b"", timeout_s) as (_, body):
-            body.whole()
+        body = b"" if payload is None else _encoded(payload)
+        with self._answered("POST", path, body, timeout_s) as (_, answer):
+            answer.whole()
 
     def stream_sse(
         self, path: str, payload: object
