@@ -71,6 +71,7 @@ class Dialect:
         prefill_mark: what says so in that message.
         json_schema: answers in a chat can be held to a schema.
         logprobs: log-probabilities of generated tokens.
+        counts_logprobs: a chat asks for them by their number, as a completion does.
         stream_options: streams tell the usage only where it is asked for.
         greedy_samples: several samples may be asked for where each is the likeliest.
         empty_prompt: a prompt of no characters at all is taken.
@@ -104,6 +105,7 @@ class Dialect:
     prefill_mark: Mapping[str, object] = field(default_factory=dict)
     json_schema: bool = True
     logprobs: bool = True
+    counts_logprobs: bool = False
     stream_options: bool = True
     greedy_samples: bool = True
     empty_prompt: bool = True
@@ -168,7 +170,7 @@ DIALECTS: Mapping[str, Dialect] = {
             chat_limit="max_completion_tokens",
             completion=False,
             completion_models=r"-instruct\b|davinci-002|babbage-002",
-            thinking_models=r"^o\d|^gpt-5(?!.*chat)",
+            thinking_models=r"^o\d|^gpt-([5-9]|\d\d)(?!.*chat)",
         ),
         Dialect(
             name="vllm",
@@ -232,7 +234,10 @@ DIALECTS: Mapping[str, Dialect] = {
         ),
         Dialect(
             name="ollama",
-            fields=_without("logit_bias"),
+            # Others are left out in silence there.
+            fields=_without("n", "logit_bias"),
+            # It writes a prompt without roles into the model's template.
+            completion=False,
         ),
         Dialect(
             name="groq",
@@ -253,6 +258,7 @@ DIALECTS: Mapping[str, Dialect] = {
             logprobs=False,
             # Refuses fields that it does not know, and tells the usage always.
             stream_options=False,
+            greedy_samples=False,
         ),
         Dialect(
             name="deepseek",
@@ -281,6 +287,7 @@ DIALECTS: Mapping[str, Dialect] = {
                 "min_p": "min_p",
                 "repetition_penalty": "repetition_penalty",
             },
+            counts_logprobs=True,
         ),
         Dialect(name="generic"),
     )

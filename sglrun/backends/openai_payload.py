@@ -35,7 +35,7 @@ def payload(dialect: Dialect, model: str, request: Request) -> Payload:
         **prompt_fields(dialect, request.prompt),
         **_limit(dialect, request),
         **_sampling(dialect, sampling),
-        **_logprobs(request),
+        **_logprobs(dialect, request),
         **dialect.more,
     }
     if sampling.json_schema is not None:
@@ -159,11 +159,11 @@ def _sampling(dialect: Dialect, sampling: SamplingParams) -> Payload:
     return written
 
 
-def _logprobs(request: Request) -> Payload:
+def _logprobs(dialect: Dialect, request: Request) -> Payload:
     if not request.sampling.return_logprob:
         return {}
     wanted = request.sampling.top_logprobs_num or 0
-    if not request.prompt.is_chat:
+    if dialect.counts_logprobs or not request.prompt.is_chat:
         # llama-server reads 0 as none at all.
         return {"logprobs": max(wanted, 1)}
     return {"logprobs": True, **({"top_logprobs": wanted} if wanted else {})}

@@ -86,7 +86,11 @@ def _sample(choice: Object, sampling: SamplingParams, repeated: str) -> Sample:
     if refusal:
         reason = "refusal"
         meta_info["refusal"] = refusal
-    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    reasoning = (
+        message.get("reasoning_content")
+        or message.get("reasoning")
+        or _thoughts_of(message.get("content"))
+    )
     if reasoning:
         meta_info["reasoning_content"] = reasoning
     if sampling.return_logprob:
@@ -102,6 +106,12 @@ def _text_of(content: object) -> str:
         return content
     parts = objects(a_list(content, "content"), "content")
     return "".join(str(part.get("text") or "") for part in parts)
+
+
+def _thoughts_of(content: object) -> str:
+    """Return what a list of parts has under ``thinking``, as Mistral's models do."""
+    parts = objects(content, "content") if isinstance(content, list) else []
+    return "".join(_text_of(part.get("thinking")) for part in parts)
 
 
 def _finish_reason(choice: Object, reason: str) -> Object:
@@ -210,9 +220,13 @@ def _add(streamed: _Streamed, choice: Object) -> str:
     delta = an_optional_object(choice.get("delta"))
     piece = _text_of(delta.get("content") if delta else choice.get("text"))
     streamed.pieces.append(piece)
-    for key in ("refusal", "reasoning_content", "reasoning"):
-        if isinstance(told := delta.get(key), str):
-            streamed.message[key] = f"{streamed.message.get(key, '')}{told}"
+    told = {
+        key: delta.get(key) for key in ("refusal", "reasoning_content", "reasoning")
+    }
+    told["reasoning"] = told["reasoning"] or _thoughts_of(delta.get("content"))
+    for key, more in told.items():
+        if isinstance(more, str) and more:
+            streamed.message[key] = f"{streamed.message.get(key, '')}{more}"
     for key, more in an_optional_object(choice.get("logprobs")).items():
         if isinstance(more, list):
             streamed.logprobs.setdefault(key, []).extend(more)

@@ -299,6 +299,14 @@ def error_of(kind: str, message: str) -> dict[str, object]:
     ("status", "kind", "message", "expected"),
     [
         (400, "invalid_request_error", "too long", BadRequestError),
+        (
+            *(
+                400,
+                "invalid_request_error",
+                "does not support assistant message prefill",
+            ),
+            UnsupportedFeatureError,
+        ),
         (404, "not_found_error", "model: nope", ModelNotFoundError),
         (500, "api_error", "Internal", BackendUnavailableError),
         (529, "overloaded_error", "Overloaded", BackendUnavailableError),

@@ -152,3 +152,131 @@ def test_models_that_think_have_room_for_it(
     assert written.get("temperature") == temperature
     assert isinstance(limit, int)
     assert (limit > 1000) == has_room
+
+
+ALL = {
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "top_k": 7,
+    "min_p": 0.1,
+    "n": 2,
+    "seed": 3,
+    "stop": ("X",),
+    "frequency_penalty": 0.1,
+    "presence_penalty": 0.2,
+    "repetition_penalty": 1.1,
+    "logit_bias": {5: 1.0},
+    "min_new_tokens": 2,
+    "ignore_eos": True,
+    "stop_token_ids": (9,),
+    "stop_regex": ("a+",),
+    "max_new_tokens": 20,
+    "return_logprob": True,
+    "top_logprobs_num": 4,
+}
+COMMON = {
+    "model": "m",
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "n": 2,
+    "seed": 3,
+    "stop": ("X",),
+    "frequency_penalty": 0.1,
+    "presence_penalty": 0.2,
+    "logit_bias": {5: 1.0},
+}
+ENGINE = {"top_k": 7, "min_p": 0.1, "repetition_penalty": 1.1}
+SERVED = {"min_tokens": 2, "ignore_eos": True, "stop_token_ids": (9,)}
+TOLD = {"logprobs": True, "top_logprobs": 4}
+
+
+def without(*names: str) -> dict[str, Any]:
+    return {name: value for name, value in COMMON.items() if name not in names}
+
+
+# What each is sent of all that can be asked for in a chat; the rest is refused.
+SENT: dict[str, dict[str, Any]] = {
+    "openai": {**COMMON, **TOLD, "max_completion_tokens": 20},
+    "vllm": {**COMMON, **ENGINE, **SERVED, **TOLD, "max_tokens": 20},
+    "sglang": {
+        **COMMON,
+        **ENGINE,
+        **SERVED,
+        **TOLD,
+        "max_tokens": 20,
+        "stop_regex": ("a+",),
+    },
+    "llama-server": {
+        **COMMON,
+        **TOLD,
+        "max_tokens": 20,
+        "top_k": 7,
+        "min_p": 0.1,
+        "repeat_penalty": 1.1,
+        "ignore_eos": True,
+        "cache_prompt": True,
+        "repeat_last_n": 4096,
+    },
+    "ollama": {**without("n", "logit_bias"), **TOLD, "max_tokens": 20},
+    "groq": {
+        **without("n", "frequency_penalty", "presence_penalty", "logit_bias"),
+        "max_completion_tokens": 20,
+    },
+    "mistral": {**without("seed", "logit_bias"), "random_seed": 3, "max_tokens": 20},
+    "deepseek": {**without("n", "seed", "logit_bias"), **TOLD, "max_tokens": 20},
+    "openrouter": {
+        **without("n"),
+        **ENGINE,
+        **TOLD,
+        "max_tokens": 20,
+        "provider": {"require_parameters": True},
+    },
+    "together": {**COMMON, **ENGINE, "logprobs": 4, "max_tokens": 20},
+    "generic": {**COMMON, **TOLD, "max_tokens": 20},
+}
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_each_dialect_has_its_payload(name: str) -> None:
+    """Each is sent what it knows under its own names, and nothing else."""
+    dialect = DIALECTS[name]
+    carried = ALL.keys() - dialect.capabilities.unsupported_sampling
+    asked = {key: value for key, value in ALL.items() if key in carried}
+    written = sent(name, chat(), **asked)
+
+    assert written.pop("messages") == [{"role": "user", "content": "hi"}]
+    assert written == SENT[name]
+    for refused in ALL.keys() - carried:
+        with pytest.raises(UnsupportedFeatureError, match=refused):
+            sent(name, chat(), **{refused: ALL[refused]})
+
+
+PREFILLED: dict[str, dict[str, Any]] = {
+    "vllm": {"continue_final_message": True, "add_generation_prompt": False},
+    "sglang": {"continue_final_message": True},
+    "llama-server": {},
+    "groq": {},
+    "mistral": {},
+    "openrouter": {},
+}
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_each_dialect_continues_in_its_way_or_refuses(name: str) -> None:
+    """A begun answer is the last message, with what the server wants beside it."""
+    if name not in PREFILLED:
+        with pytest.raises(UnsupportedFeatureError, match="text before a generation"):
+            sent(name, chat("Sure"))
+        return
+    written = sent(name, chat("Sure"))
+    usual = sent(name, chat())
+    mark = {"prefix": True} if name == "mistral" else {}
+
+    assert written["messages"][-1] == {"role": "assistant", "content": "Sure", **mark}
+    assert {k: v for k, v in written.items() if k not in usual} == PREFILLED[name]
+
+
+def test_ollama_has_no_prompts_without_roles() -> None:
+    """It would write one into the model's template, as if a user had said it."""
+    with pytest.raises(UnsupportedFeatureError, match="without roles"):
+        sent("ollama", Prompt().with_text("Once"))

@@ -99,11 +99,18 @@ def test_samples_are_in_their_order() -> None:
 
 def test_reasoning_is_kept_aside() -> None:
     """What a server separates as reasoning stands in the meta info."""
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "why"}]},
+        {"type": "text", "text": "x"},
+    ]
+    three = parsed(reply(message(parts))).samples[0]
     one = parsed(reply(message("x", reasoning_content="why"))).samples[0]
     two = parsed(reply(message("x", reasoning="why"))).samples[0]
 
     assert one.meta_info["reasoning_content"] == "why"
     assert two.meta_info["reasoning_content"] == "why"
+    assert three.meta_info["reasoning_content"] == "why"
+    assert three.text == "x"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from sglrun.errors import (
     BadRequestError,
     ModelNotFoundError,
     RateLimitError,
+    UnsupportedFeatureError,
 )
 
 SHOWN_BYTES = 200
@@ -88,6 +89,9 @@ def _class_of(status: int, code: str, said: str) -> type[BackendError]:
     names_model = status == 404 and re.search(r"\bmodels?\b", said, re.IGNORECASE)  # noqa: PLR2004
     if code in _UNKNOWN_MODEL or names_model:
         return ModelNotFoundError
+    if status == 400 and re.search(r"\bprefill", said, re.IGNORECASE):  # noqa: PLR2004
+        # Newer models take no begun answer, and only their answer tells which.
+        return UnsupportedFeatureError
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     return BackendUnavailableError if status >= 500 else BadRequestError  # noqa: PLR2004
