@@ -39,7 +39,7 @@ def parse_sample(
         BackendError: it is an error, or not what the protocol says.
     """
     whole = an_object(reply, "the reply")
-    if whole.get("type") == "error":
+    if whole.get("error"):
         raise error_of_event(whole, "the reply")
     blocks = objects(whole.get("content"), "content")
     text = _joined(blocks, "text")
@@ -93,9 +93,10 @@ class _Streamed:
 
     def add(self, event: Object) -> str:
         """Take *event*; return what it adds to the text."""
+        # A gateway's own errors have no type.
+        if event.get("error"):
+            raise error_of_event(event, "the stream")
         match event.get("type"):
-            case "error":
-                raise error_of_event(event, "the stream")
             case "message_start":
                 self.head = an_optional_object(event.get("message"))
                 self.usage |= an_optional_object(self.head.get("usage"))

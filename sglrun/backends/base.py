@@ -176,12 +176,14 @@ class Backend(Protocol):
 
     Attributes:
         kind: its name in the table of backends.
+        server: what answers there, where its kind does not say it.
         model: the model that answers, as results and manifests name it.
         chat_template: how roles are written in ``Prompt.text``.
         capabilities: what it can do.
     """
 
     kind: str
+    server: str = ""
     model: str
     chat_template: ChatTemplate = DEFAULT_TEMPLATE
     capabilities: Capabilities = Capabilities()

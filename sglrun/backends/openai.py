@@ -79,6 +79,7 @@ class OpenAIBackend(Backend):
         """
         self.model = model
         self.dialect = dialect.of_model(model)
+        self.server = self.dialect.name
         self.capabilities = self.dialect.capabilities
         self.chat_template = chat_template
         self._http = http

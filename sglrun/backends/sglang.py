@@ -97,6 +97,7 @@ class SGLangBackend(Backend):
     ) -> None:
         """Take what ``create`` found out; *http* is closed with the backend."""
         self.facts = facts
+        self.server = "a router" if facts.is_router else ""
         self.model = facts.model
         self.chat_template = chat_template
         self.capabilities = facts.capabilities

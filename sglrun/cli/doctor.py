@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 import typer
 
 from sglrun.backends import create_backend
+from sglrun.backends.description import described
 from sglrun.cli.failures import exit_code
 from sglrun.cli.options import with_settings
 from sglrun.cli.versions import version_of
@@ -19,6 +20,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
 # A server may tell its whole configuration.
 _MOST_SHOWN = 20
 _SHOWN = frozenset({"version", "context_length", "dtype", "device", "tp_size"})
+_TOLD = frozenset({"kind", "model"})
 _WIDTH = 16
 
 
@@ -46,23 +48,15 @@ def ask_backend(config: RunConfig) -> tuple[tuple[str, str], ...]:
     """
     backend = create_backend(config.backend_name, config.backend_options)
     try:
-        can = [
-            name.replace("_", " ")
-            for name in ("prefix_cache", "choice_scores", "regex", "json_schema")
-            if getattr(backend.capabilities, name)
-        ]
         told = backend.get_server_info().items()
         server = {
             str(key): value
             for key, value in told
             if isinstance(value, str | int | float)
-            and (key in _SHOWN if len(told) > _MOST_SHOWN else key != "model")
+            and (key in _SHOWN if len(told) > _MOST_SHOWN else key not in _TOLD)
         }
         return (
-            ("speaks", backend.kind),
-            ("model", backend.model),
-            ("template", backend.chat_template.name),
-            ("can", ", ".join(can) or "only text"),
+            *described(backend).items(),
             *((key, str(value)) for key, value in server.items()),
         )
     finally:

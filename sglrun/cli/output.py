@@ -8,6 +8,7 @@ from functools import partial
 
 from sglrun.backends.base import Backend
 from sglrun.backends.connection import secrets_of
+from sglrun.backends.description import described
 from sglrun.batch.durable import DurableOptions, DurableOutput
 from sglrun.batch.identity import run_identity
 from sglrun.batch.output import Output, StreamOutput
@@ -49,14 +50,14 @@ def open_output(
         layout=rows.format,
         overwrite=rows.overwrite,
         input_identity=reader.source.identity,
-        about=_about(config),
+        about=_about(config, backend),
         secrets=secrets,
         on_note=view.note,
     )
     return DurableOutput(rows.output, render, options)
 
 
-def _about(config: RunConfig) -> Mapping[str, object]:
+def _about(config: RunConfig, backend: Backend) -> Mapping[str, object]:
     """Return what a manifest tells besides the identity of the run."""
     return {
         "command": shlex.join(["sglrun", *sys.argv[1:]]),
@@ -65,5 +66,6 @@ def _about(config: RunConfig) -> Mapping[str, object]:
             "python": platform.python_version(),
         },
         "url": config.backend_options.url,
+        "answered": described(backend),
         "precache": config.speed.precache,
     }
