@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import fields, replace
-from typing import Self
 
 from sglrun.backends import anthropic_payload as wire
 from sglrun.backends.anthropic_reply import (
@@ -26,7 +25,7 @@ from sglrun.backends.base import (
     Usage,
     template_of,
 )
-from sglrun.backends.connection import asking, connect
+from sglrun.backends.connection import asking, connecting
 from sglrun.backends.detection import list_models, split_prefix, the_model
 from sglrun.backends.enum_choice import (
     check_chosen,
@@ -178,14 +177,6 @@ class AnthropicBackend(Backend):
         """Close the connections; safe to call twice."""
         self._http.close()
 
-    def __enter__(self) -> Self:
-        """Return the backend itself."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close."""
-        self.close()
-
     def _dropped(self, prompt: Prompt) -> tuple[str, ...]:
         """Return what is the prompt's where an answer begins with it."""
         sent, space = wire.begun(prompt)
@@ -223,28 +214,23 @@ def create(options: BackendOptions) -> AnthropicBackend:
         )
     template = template_of(options) or DEFAULT_TEMPLATE
     address, prefixes = split_prefix(url)
-    http = _client(address, options)
-    try:
+    with connecting(_with_version(options), address) as http:
         found = list_models(asking(http, options), prefixes)
-        model = the_model(found, options.model, url)
-    except BaseException:
-        http.close()
-        raise
-    return AnthropicBackend(
-        http,
-        model=model,
-        prefix=found.prefix,
-        chat_template=template,
-        is_llama_server=_LLAMA_OWNER in found.owners,
-    )
+        return AnthropicBackend(
+            http,
+            model=the_model(found, options.model, url),
+            prefix=found.prefix,
+            chat_template=template,
+            is_llama_server=_LLAMA_OWNER in found.owners,
+        )
 
 
-def _client(address: str, options: BackendOptions) -> HttpClient:
+def _with_version(options: BackendOptions) -> BackendOptions:
     own = {"anthropic-version": _VERSION}
     if options.api_key is not None:
         # Other servers that speak this API want their key as they always do, or so.
         own["x-api-key"] = options.api_key.value.strip()
-    return connect(replace(options, headers={**own, **options.headers}), address)
+    return replace(options, headers={**own, **options.headers})
 
 
 def _sample(reply: object, request: Request, dropped: tuple[str, ...]) -> Sample:

@@ -245,6 +245,14 @@ class Backend(Protocol):
         """Let go of connections, threads and memory; safe to call twice."""
         return  # mypy reads an empty body as abstract
 
+    def __enter__(self) -> Self:
+        """Return the backend itself."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close."""
+        self.close()
+
 
 def estimated_tokens(text: str) -> int:
     """Return how many tokens *text* may be: one for 4 bytes."""

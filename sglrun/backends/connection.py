@@ -1,6 +1,8 @@
 """The connection that a user's options describe: to which address, with which key."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sglrun.backends.base import BackendOptions
 from sglrun.backends.hosts import host_of
@@ -25,6 +27,17 @@ def connect(options: BackendOptions, address: str) -> HttpClient:
         headers=options.headers,
         timeouts=Timeouts(total_s=options.timeout_s),
     )
+
+
+@contextmanager
+def connecting(options: BackendOptions, address: str) -> Iterator[HttpClient]:
+    """Give a client as ``connect`` does; it is closed if its backend cannot be made."""
+    http = connect(options, address)
+    try:
+        yield http
+    except BaseException:
+        http.close()
+        raise
 
 
 def asking(http: HttpClient, options: BackendOptions) -> HttpClient:

@@ -8,7 +8,6 @@ import re
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Self
 
 from sglrun.backends.base import (
     Backend,
@@ -158,14 +157,6 @@ class MockBackend(Backend):
     def close(self) -> None:
         """Note that the backend is closed."""
         self.closed = True
-
-    def __enter__(self) -> Self:
-        """Return the backend itself."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close."""
-        self.close()
 
     def _answerer(self, answers: Answers | None) -> Callable[[Request], Answer]:
         if answers is None:

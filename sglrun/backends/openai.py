@@ -6,7 +6,6 @@ What differs among servers stands in ``dialects``.
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Self
 
 from sglrun.backends import openai_choice
 from sglrun.backends.base import (
@@ -20,7 +19,7 @@ from sglrun.backends.base import (
     Usage,
     template_of,
 )
-from sglrun.backends.connection import asking, connect
+from sglrun.backends.connection import asking, connecting
 from sglrun.backends.detection import ask_kind, detect, split_prefix, the_model
 from sglrun.backends.dialects import Dialect
 from sglrun.backends.http.client import HttpClient
@@ -186,14 +185,6 @@ class OpenAIBackend(Backend):
         """Close the connections; safe to call twice."""
         self._http.close()
 
-    def __enter__(self) -> Self:
-        """Return the backend itself."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close."""
-        self.close()
-
     def _repeated(self, prompt: Prompt) -> str:
         return prefill(prompt) if self.dialect.prefill == "repeated" else ""
 
@@ -245,22 +236,17 @@ def create(options: BackendOptions) -> OpenAIBackend:
         )
     template = template_of(options) or DEFAULT_TEMPLATE
     address, prefixes = split_prefix(url)
-    http = connect(options, address)
-    try:
+    with connecting(options, address) as http:
         hurried = asking(http, options)
         server = detect(hurried, prefixes)
         model = the_model(server.models, options.model, url)
-        dialect = _as_reached(hurried, server.dialect, model)
-    except BaseException:
-        http.close()
-        raise
-    return OpenAIBackend(
-        http,
-        model=model,
-        dialect=dialect,
-        prefix=server.models.prefix,
-        chat_template=template,
-    )
+        return OpenAIBackend(
+            http,
+            model=model,
+            dialect=_as_reached(hurried, server.dialect, model),
+            prefix=server.models.prefix,
+            chat_template=template,
+        )
 
 
 def _as_reached(http: HttpClient, dialect: Dialect, model: str) -> Dialect:

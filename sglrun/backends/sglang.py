@@ -4,7 +4,6 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Self
 
 from sglrun.backends.base import (
     Backend,
@@ -18,7 +17,7 @@ from sglrun.backends.base import (
     Usage,
     template_of,
 )
-from sglrun.backends.connection import asking, connect
+from sglrun.backends.connection import asking, connecting
 from sglrun.backends.detection import ask, split_prefix
 from sglrun.backends.http.client import HttpClient
 from sglrun.backends.refusal import refuse_unsupported
@@ -184,14 +183,6 @@ class SGLangBackend(Backend):
         """Close the connections; safe to call twice."""
         self._http.close()
 
-    def __enter__(self) -> Self:
-        """Return the backend itself."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close."""
-        self.close()
-
     def _refuse_empty(self, prompt: Prompt) -> None:
         """Refuse a prompt of no tokens, which ends the whole server (0.5.23)."""
         if prompt.text or prompt.images or self.facts.begins_prompts:
@@ -216,8 +207,7 @@ def create(options: BackendOptions) -> SGLangBackend:
     template = template_of(options)
     # An address that was copied with /v1 is that of the same server.
     address, _ = split_prefix(options.url)
-    http = connect(options, address)
-    try:
+    with connecting(options, address) as http:
         facts = read_facts(asking(http, options))
         if options.model not in (None, facts.model, facts.model_path):
             raise ModelNotFoundError(
@@ -225,10 +215,7 @@ def create(options: BackendOptions) -> SGLangBackend:
                 "--model out, or name another server"
             )
         template = template or get_chat_template_by_model_path(facts.model_path)
-    except BaseException:
-        http.close()
-        raise
-    return SGLangBackend(http, facts=facts, chat_template=template)
+        return SGLangBackend(http, facts=facts, chat_template=template)
 
 
 def read_facts(http: HttpClient) -> ServerFacts:

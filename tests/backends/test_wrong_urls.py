@@ -26,7 +26,7 @@ page_404 = faults.raw(404, b"<title>Not here</title>", "text/html")
 
 def opened(kind: str, url: str, timeout_s: float = 20.0) -> str:
     options = BackendOptions(url=url, timeout_s=timeout_s, chat_template="chatml")
-    with create_backend(kind, options) as made:  # type: ignore[attr-defined]
+    with create_backend(kind, options) as made:
         return str(made.kind)
 
 

@@ -6,6 +6,7 @@ The rows are those of the conformance suite. See ``servers`` for the server.
 import json
 import math
 import re
+import time
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -98,6 +99,46 @@ def test_select_is_exact(
         assert [t.logprob for t in score.tokens] == pytest.approx(exact, abs=1e-3)
     for method in CHOICES_METHODS.values():
         assert method(scores).choice in choices
+
+
+@pytest.fixture(scope="module")
+def by_v1(url: str) -> Iterator[Backend]:
+    """The same server by the address of OpenAI's shape."""
+    made = create_backend("auto", BackendOptions(url=f"{url}/v1", timeout_s=180))
+    assert (made.kind, made.server) == ("openai", "sglang")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(("prompt", "choices"), CASES)
+def test_select_by_v1_is_exact(
+    by_v1: Backend, url: str, prompt: str, choices: tuple[str, ...]
+) -> None:
+    """Reached by ``/v1``, options are scored the native way."""
+    given = SelectRequest(
+        prompt=Prompt().with_text(prompt), choices=choices, unconditional=True
+    )
+
+    for score in by_v1.select(given).scores:
+        exact = fully_scored(url, prompt, score.choice)
+        assert [t.logprob for t in score.tokens] == pytest.approx(exact, abs=1e-3)
+
+
+@pytest.mark.parametrize("begun", ["", "It is"])
+def test_select_in_a_chat_by_v1_is_exact(by_v1: Backend, url: str, begun: str) -> None:
+    """In a chat the options are scored after the turns as the server writes them."""
+    question = {"role": "user", "content": "What is the capital of France?"}
+    asked_for = {"model": "smollm2", "messages": [question]}
+    ids = asked(url, "/tokenize", asked_for)["tokens"]
+    told = {"model": "smollm2", "tokens": ids, "skip_special_tokens": False}
+    written = asked(url, "/detokenize", told)["text"] + begun
+    prompt = Prompt().with_role_begin("user").with_text(question["content"])
+    prompt = prompt.with_role_end("user").with_role_begin("assistant").with_text(begun)
+    given = SelectRequest(prompt=prompt, choices=(" Paris", " London"))
+
+    for score in by_v1.select(given).scores:
+        exact = fully_scored(url, written, score.choice)
+        assert [t.logprob for t in score.tokens] == pytest.approx(exact, abs=1e-3)
 
 
 @sgl.function
@@ -221,7 +262,7 @@ def test_an_empty_prompt_does_not_end_the_server(backend: Backend, url: str) -> 
 
 
 def test_a_request_that_is_given_up_is_given_up_there(url: str) -> None:
-    """After a timeout the server stops too, by the connection that is gone."""
+    """After a timeout the server is told to stop, before it sees that nobody waits."""
     options = BackendOptions(url=url, chat_template="chatml", timeout_s=2)
     hasty = create_backend("sglang", options)
 
@@ -231,10 +272,13 @@ def test_a_request_that_is_given_up_is_given_up_there(url: str) -> None:
 
     with pytest.raises(BackendTimeoutError):
         long.run(backend=hasty).sync()
+    given_up = time.monotonic()
     hasty.close()
     options = BackendOptions(url=url, chat_template="chatml", timeout_s=60)
-    with create_backend("sglang", options) as patient:  # type: ignore[attr-defined]
+    with create_backend("sglang", options) as patient:
         assert flushed(patient)
+    # It looks for connections that are gone every 4 s.
+    assert time.monotonic() - given_up < 3
 
 
 def flushed(backend: Backend) -> bool:
@@ -273,7 +317,7 @@ def test_row_85_streams(rack: Rack, server: str) -> None:
     def streamed(s: sgl.ProgramState) -> None:
         s += PARIS + sgl.gen("a", max_tokens=8, temperature=0, stop="2018")
 
-    with create_backend("sglang", options) as made:  # type: ignore[attr-defined]
+    with create_backend("sglang", options) as made:
         state = streamed.run(backend=made, stream=True)
         told = "".join(state.text_iter())
         whole = streamed.run(backend=made)["a"]
