@@ -46,6 +46,7 @@ class PretendModel:
         has_tokenize: whether ``/tokenize`` is there.
         begins_prompts: whether a token of its own begins an empty prompt.
         ignore_constraints: whether constraints are dropped in silence.
+        sees: whether it takes images, where it tells.
         refuse: a piece of a prompt that is answered by 400.
     """
 
@@ -63,6 +64,7 @@ class PretendModel:
     has_tokenize: bool = True
     begins_prompts: bool = True
     ignore_constraints: bool = False
+    sees: bool = True
     refuse: str = "boom"
 
     def __post_init__(self) -> None:

@@ -151,6 +151,7 @@ def _model_info(model: PretendModel, _: Json) -> Json:
         "model_path": model.model_path,
         "served_model_name": model.model,
         "is_generation": True,
+        "has_image_understanding": model.sees,
     }
 
 
@@ -363,7 +364,8 @@ _ROUTES: dict[tuple[str, str], _Route] = {
     ("POST", "/tokenize"): _Route(_tokenize, ("sglang", "vllm", "llama-server")),
     ("GET", "/version"): _Route(lambda *_: {"version": "0.32.0"}, ("vllm",)),
     ("GET", "/props"): _Route(
-        lambda m, _: {"model_path": m.model_path}, ("llama-server",)
+        lambda m, _: {"model_path": m.model_path, "modalities": {"vision": m.sees}},
+        ("llama-server",),
     ),
     ("GET", "/health"): _Route(lambda *_: {"status": "ok"}),
     ("GET", "/v1/models"): _Route(_models),

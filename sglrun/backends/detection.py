@@ -1,7 +1,7 @@
 """The detection of a server: what answers at an address, and with which models."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -81,18 +81,27 @@ def ask_kind(http: HttpClient) -> str:
     Raises:
         BackendError: nothing answers, not in time, or the key is refused.
     """
+    return "sglang" if sglang_info(http) else "openai"
+
+
+def sglang_info(http: HttpClient) -> Mapping[str, object]:
+    """Return what SGLang tells of its model; nothing where another server answers.
+
+    Raises:
+        BackendError: nothing answers, not in time, or the key is refused.
+    """
     for path in ("/model_info", "/get_model_info"):
         try:
-            reply = ask(http, path)
+            info = an_optional_object(ask(http, path))
         except (BackendUnreachableError, BackendTimeoutError):
             raise
         except BackendError as exc:
             if exc.http_status in _TOLD_EVERYWHERE:
                 raise
             continue
-        if "model_path" in an_optional_object(reply):
-            return "sglang"
-    return "openai"
+        if "model_path" in info:
+            return info
+    return {}
 
 
 def detect(http: HttpClient, prefixes: Sequence[str]) -> Server:

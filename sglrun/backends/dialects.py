@@ -77,6 +77,8 @@ class Dialect:
         empty_prompt: a prompt of no characters at all is taken.
         scores: where the log-probabilities of options come from, if at all:
             ``completions`` that report their prompt's, or SGLang's ``generate``.
+        images: images in a chat.
+        modalities: the address that tells whether the model sees any; empty without.
         completion: prompts without roles.
         prefix_cache: prompts that begin alike are not computed twice.
         tokenize: the field of ``/tokenize`` that carries the text; empty without one.
@@ -110,6 +112,8 @@ class Dialect:
     greedy_samples: bool = True
     empty_prompt: bool = True
     scores: Literal["", "completions", "generate"] = ""
+    images: bool = True
+    modalities: str = ""
     completion: bool = True
     completion_models: str = ""
     prefix_cache: bool = False
@@ -146,7 +150,7 @@ class Dialect:
             ebnf=bool(self.ebnf),
             choice_scores=bool(self.scores),
             select=self.json_schema or self.choice != "json",
-            images=True,
+            images=self.images,
             prefix_cache=self.prefix_cache,
             token_counts=bool(self.tokenize),
             unsupported_sampling=frozenset(every - carried),
@@ -228,6 +232,7 @@ DIALECTS: Mapping[str, Dialect] = {
             prefill="repeated",
             prefix_cache=True,
             tokenize="content",
+            modalities="/props",
             # Penalties look back further than the last 64 tokens, as they do elsewhere;
             # the server keeps room for as many as are asked for, and refuses -1.
             more={"cache_prompt": True, "repeat_last_n": 4096},

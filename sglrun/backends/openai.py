@@ -3,7 +3,7 @@
 What differs among servers stands in ``dialects``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -20,13 +20,24 @@ from sglrun.backends.base import (
     template_of,
 )
 from sglrun.backends.connection import asking, connecting
-from sglrun.backends.detection import ask_kind, detect, split_prefix, the_model
+from sglrun.backends.detection import (
+    ask,
+    detect,
+    sglang_info,
+    split_prefix,
+    the_model,
+)
 from sglrun.backends.dialects import Dialect
 from sglrun.backends.http.client import HttpClient
 from sglrun.backends.one_by_one import generate_one_by_one
 from sglrun.backends.openai_payload import endpoint, payload, prefill, stream_fields
 from sglrun.backends.openai_reply import assemble, parse_completion, parse_usage
-from sglrun.backends.reply import a_count, a_list, an_object
+from sglrun.backends.reply import (
+    a_count,
+    a_list,
+    an_object,
+    an_optional_object,
+)
 from sglrun.backends.sglang_scoring import Scoring
 from sglrun.errors import (
     BackendError,
@@ -250,7 +261,7 @@ def create(options: BackendOptions) -> OpenAIBackend:
 
 
 def _as_reached(http: HttpClient, dialect: Dialect, model: str) -> Dialect:
-    """Return *dialect* without what a router before the server does not let through."""
+    """Return *dialect* without what this server, or a router before it, does not do."""
     if not _tokenizes(http, dialect, {dialect.tokenize: "a b"}, model):
         dialect = replace(dialect, tokenize="", tokenizes_chats=False)
     message = {"role": "user", "content": "a"}
@@ -258,16 +269,25 @@ def _as_reached(http: HttpClient, dialect: Dialect, model: str) -> Dialect:
         http, dialect, {"messages": [message]}, model
     ):
         dialect = replace(dialect, tokenizes_chats=False)
-    if dialect.scores == "generate" and not _is_native(http):
-        dialect = replace(dialect, scores="")
+    if dialect.scores == "generate":
+        info = _told(lambda: sglang_info(http))
+        dialect = replace(
+            dialect,
+            scores="generate" if info else "",
+            images=info.get("has_image_understanding") is not False,
+        )
+    if dialect.modalities:
+        info = _told(lambda: an_object(ask(http, dialect.modalities), "the reply"))
+        sees = an_optional_object(info.get("modalities")).get("vision")
+        dialect = replace(dialect, images=sees is not False)
     return dialect
 
 
-def _is_native(http: HttpClient) -> bool:
+def _told(answer: Callable[[], Mapping[str, object]]) -> Mapping[str, object]:
     try:
-        return ask_kind(http) == "sglang"
+        return answer()
     except BackendError:
-        return False
+        return {}
 
 
 def _tokenizes(

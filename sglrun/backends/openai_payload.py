@@ -127,6 +127,8 @@ def refuse(dialect: Dialect, feature: str) -> NoReturn:
 def _chat(dialect: Dialect, prompt: Prompt) -> Payload:
     for feature in outside_turns(prompt):
         refuse(dialect, feature)
+    if prompt.images and not dialect.images:
+        refuse(dialect, "images: its model sees none")
     messages = [message.as_openai() for message in prompt.messages]
     opened = prompt.open_message
     if opened is None or not opened.parts:

@@ -14,6 +14,7 @@ from sglrun.errors import (
     BackendUnreachableError,
     ConfigError,
     ResponseError,
+    UnsupportedFeatureError,
 )
 from sglrun.lang.choices import token_length_normalized
 from sglrun.lang.prompt import ImageData, Prompt
@@ -210,6 +211,23 @@ def test_a_gateway_that_hides_the_native_way_leaves_no_scores(
     with create(BackendOptions(url=f"{stand_in.url}/v1")) as backend:
         assert not backend.capabilities.choice_scores
         assert backend.select(asked).chosen in asked.choices
+
+
+@pytest.mark.parametrize("kind", ["sglang", "llama-server"])
+@pytest.mark.parametrize("sees", [True, False])
+def test_a_server_tells_whether_its_model_sees(
+    stand_in: StandIn, kind: Any, *, sees: bool
+) -> None:
+    """Images are refused by name where the server says that its model sees none."""
+    stand_in.model.kind = kind
+    stand_in.model.sees = sees
+    with create(BackendOptions(url=stand_in.url)) as backend:
+        assert backend.capabilities.images is sees
+        if sees:
+            assert backend.generate(request(seeing())).samples[0].text
+            return
+        with pytest.raises(UnsupportedFeatureError, match="images: its model sees"):
+            backend.generate(request(seeing()))
 
 
 def test_a_schema_reaches_the_server(stand_in: StandIn) -> None:

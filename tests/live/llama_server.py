@@ -1,4 +1,4 @@
-"""A real llama.cpp server: ``python llama_server.py MODEL PORT``, until killed."""
+"""A real llama.cpp server, until killed: ``llama_server.py MODEL PORT [EYE]``."""
 
 import signal
 import sys
@@ -9,8 +9,8 @@ SLOTS = 4
 CONTEXT = 8192
 
 
-def main(model: str, port: str) -> None:
-    """Serve *model* on the loopback; says a line when it listens."""
+def main(model: str, port: str, eye: str = "") -> None:
+    """Serve *model* on the loopback, with an *eye*; says a line when it listens."""
     params = xllamacpp.CommonParams()
     params.model.path = model
     params.model_alias = {"smollm2"}
@@ -25,6 +25,9 @@ def main(model: str, port: str) -> None:
     params.warmup = False
     params.fit_params = False
     params.ui = False
+    if eye:
+        params.mmproj.path = eye
+        params.mmproj_use_gpu = False
     server = xllamacpp.Server(params)
     print(server.listening_address, flush=True)  # noqa: T201 - its reader waits
     signal.sigwait({signal.SIGTERM, signal.SIGINT})

@@ -7,21 +7,26 @@ It takes seconds, and runs with all the other tests; the model comes from
 import json
 import re
 import socket
+import struct
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import sglrun as sgl
 from sglrun.backends import create_backend
 from sglrun.backends.base import Backend, BackendOptions, Request, SelectRequest
 from sglrun.backends.local.store import find_model
 from sglrun.errors import BadRequestError, ModelError, UnsupportedFeatureError
 from sglrun.lang.constraints import DTYPES
-from sglrun.lang.prompt import Prompt
+from sglrun.lang.prompt import ImageData, Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
+from tests.live.eye import TOKENS_PER_IMAGE, write_eye
 
 pytestmark = pytest.mark.engine
 
@@ -33,9 +38,9 @@ SCHEMA = {
 }
 
 
-@pytest.fixture(scope="module")
-def backend() -> Iterator[Backend]:
-    """The backend, on a server of its own."""
+@contextmanager
+def serving(*eye: str) -> Iterator[Backend]:
+    """Give the backend of a server of its own."""
     try:
         model = find_model()
     except ModelError as exc:
@@ -43,7 +48,7 @@ def backend() -> Iterator[Backend]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     script = Path(__file__).with_name("llama_server.py")
-    command = [sys.executable, str(script), str(model), str(port)]
+    command = [sys.executable, str(script), str(model), str(port), *eye]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:
@@ -51,11 +56,26 @@ def backend() -> Iterator[Backend]:
         server.stdout.readline()
         try:
             options = BackendOptions(url=f"http://127.0.0.1:{port}", timeout_s=60)
-            made = create_backend("openai", options)
-            yield made
-            made.close()
+            with create_backend("openai", options) as made:
+                yield made
         finally:
             server.kill()
+
+
+@pytest.fixture(scope="module")
+def backend() -> Iterator[Backend]:
+    """The backend, on a server of its own."""
+    with serving() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def seeing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
+    """The same with a model that sees."""
+    eye = tmp_path_factory.mktemp("eye") / "eye.gguf"
+    write_eye(eye)
+    with serving(str(eye)) as made:
+        yield made
 
 
 def chat(answer: str = "") -> Prompt:
@@ -191,3 +211,62 @@ def test_another_server_is_told_apart(backend: Backend) -> None:
 
     with pytest.raises(BadRequestError, match="no SGLang server"):
         create_backend("sglang", BackendOptions(url=url))
+
+
+def square(red: int, green: int, blue: int) -> bytes:
+    """Return a picture of one colour, as PNG."""
+    rows = (b"\0" + bytes((red, green, blue)) * 56) * 56
+    parts = {
+        b"IHDR": struct.pack(">IIBBBBB", 56, 56, 8, 2, 0, 0, 0),
+        b"IDAT": zlib.compress(rows),
+        b"IEND": b"",
+    }
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data))
+        + kind
+        + data
+        + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts.items()
+    )
+
+
+@sgl.function
+def look(s: sgl.ProgramState, parts: Any) -> None:
+    """Ask about pictures and texts in their order."""
+    s += sgl.user_begin()
+    for part in parts:
+        s += sgl.image(part) if isinstance(part, bytes) else part
+    s += sgl.user_end()
+    s += sgl.assistant(sgl.gen("a", max_tokens=8, temperature=0))
+
+
+def test_images_stand_where_the_program_has_them(seeing: Backend) -> None:
+    """Each image becomes its tokens, in its place: order and content change answers."""
+    red, blue, text = square(255, 0, 0), square(0, 0, 255), "What is it?"
+    prompts = ([text], [red, text], [blue, text], [text, red], [red, text, blue])
+    states = [look.run(parts, backend=seeing) for parts in prompts]
+    answers = [state["a"] for state in states]
+    sizes = [seeing.generate(request(prompt_of(parts))).usage for parts in prompts]
+    tokens = [usage.prompt_tokens - sizes[0].prompt_tokens for usage in sizes]
+
+    assert tokens == [0, *[TOKENS_PER_IMAGE] * 3, 2 * TOKENS_PER_IMAGE]
+    assert len(set(answers)) == len(answers)
+
+
+def prompt_of(parts: Any) -> Prompt:
+    prompt = Prompt().with_role_begin("user")
+    for part in parts:
+        is_image = isinstance(part, bytes)
+        prompt = (
+            prompt.with_image(ImageData(data=part))
+            if is_image
+            else prompt.with_text(part)
+        )
+    return prompt.with_role_end("user").with_role_begin("assistant")
+
+
+def test_a_model_that_sees_nothing_is_sent_no_images(backend: Backend) -> None:
+    """The server says that it has no eyes, and images are refused by name."""
+    assert not backend.capabilities.images
+    with pytest.raises(UnsupportedFeatureError, match="images"):
+        look.run([square(0, 0, 0), "What?"], backend=backend).sync()
