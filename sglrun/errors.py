@@ -21,7 +21,7 @@ ends.
     * ModelNotFoundError 1 fatal
     * BadRequestError 1
     * ResponseError 1 retryable
-    * UnsupportedFeatureError 1 fatal
+    * UnsupportedFeatureError 1
   * ProgramError 1
     * ForkError 1
     * ScopeError 1
@@ -159,8 +159,6 @@ class ResponseError(BackendError):
 
 class UnsupportedFeatureError(BackendError):
     """The backend cannot do exactly what the program asks."""
-
-    fatal = True
 
 
 class ProgramError(SglrunError):

@@ -103,7 +103,7 @@ def said(prompt: Prompt) -> Turns:
     """Return the turns of *prompt* that say something, the open one among them."""
     opened = prompt.open_message
     turns = (*prompt.messages, *([opened] if opened else []))
-    return tuple(turn for turn in turns if turn.images or turn.text.strip())
+    return tuple(turn for turn in turns if turn.media or turn.text.strip())
 
 
 def begun(prompt: Prompt) -> tuple[str, str]:
@@ -183,7 +183,7 @@ def _size(prefix: Turns) -> tuple[int, int]:
 def _content(turn: Message, *, cut: int, is_last: bool) -> str | list[Payload]:
     """Return what a turn says; its text is cached up to *cut*, if that is not 0."""
     ends_answer = is_last and turn.role == "assistant"
-    if not cut and not turn.images:
+    if not cut and not turn.media:
         return turn.text.rstrip() if ends_answer else turn.text
     blocks = list(_blocks(turn, cut))
     if ends_answer and isinstance(blocks[-1].get("text"), str):

@@ -116,11 +116,14 @@ class SelectRequest:
         prompt: what stands before the option.
         choices: the options; at least one.
         unconditional: score the options' tokens without the prompt too.
+        needs_scores: an option that the model only writes is no answer, as where one
+            is drawn by the scores.
     """
 
     prompt: Prompt
     choices: tuple[str, ...]
     unconditional: bool = False
+    needs_scores: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +155,8 @@ class Capabilities:
         choice_scores: ``select`` by log-probabilities.
         select: ``select`` at all.
         images: images in the prompt.
+        videos: videos in the prompt.
+        video_frames: a program may say how many frames of them the model sees.
         prefix_cache: a prefix sent once is not computed again.
         token_counts: ``count_tokens`` is exact.
         unsupported_sampling: sampling fields that the backend cannot honour.
@@ -165,6 +170,8 @@ class Capabilities:
     choice_scores: bool = True
     select: bool = True
     images: bool = False
+    videos: bool = False
+    video_frames: bool = False
     prefix_cache: bool = False
     token_counts: bool = False
     unsupported_sampling: frozenset[str] = frozenset()

@@ -88,6 +88,8 @@ class Dialect:
         thinking_models: names of models that think before they answer, as a pattern.
         thinks: the model thinks: it is drawn at temperature 1 only, and a choice has
             room for thoughts.
+        videos: videos in a chat.
+        video_frames: where the number of their frames goes; empty where it cannot.
         more: fields sent with every request.
     """
 
@@ -121,6 +123,8 @@ class Dialect:
     tokenizes_chats: bool = False
     thinking_models: str = ""
     thinks: bool = False
+    videos: bool = False
+    video_frames: Path = ()
     more: Mapping[str, object] = field(default_factory=dict)
 
     def of_model(self, model: str) -> Self:
@@ -151,6 +155,8 @@ class Dialect:
             choice_scores=bool(self.scores),
             select=self.json_schema or self.choice != "json",
             images=self.images,
+            videos=self.videos and self.images,
+            video_frames=bool(self.video_frames),
             prefix_cache=self.prefix_cache,
             token_counts=bool(self.tokenize),
             unsupported_sampling=frozenset(every - carried),
@@ -194,6 +200,8 @@ DIALECTS: Mapping[str, Dialect] = {
             tokenize="prompt",
             tokenizes_chats=True,
             greedy_samples=False,
+            videos=True,
+            video_frames=("media_io_kwargs", "video", "num_frames"),
         ),
         Dialect(
             name="sglang",
@@ -212,6 +220,7 @@ DIALECTS: Mapping[str, Dialect] = {
             tokenizes_chats=True,
             # A prompt without a token ends the whole server (0.5.23).
             empty_prompt=False,
+            videos=True,
         ),
         Dialect(
             name="llama-server",

@@ -201,7 +201,14 @@ class MockBackend(Backend):
         )
 
 
-_EVERYTHING = Capabilities(ebnf=True, images=True, prefix_cache=True, token_counts=True)
+_EVERYTHING = Capabilities(
+    ebnf=True,
+    images=True,
+    videos=True,
+    video_frames=True,
+    prefix_cache=True,
+    token_counts=True,
+)
 
 
 def create(options: BackendOptions) -> MockBackend:

@@ -32,6 +32,7 @@ from sglrun.backends.http.client import HttpClient
 from sglrun.backends.one_by_one import generate_one_by_one
 from sglrun.backends.openai_payload import endpoint, payload, prefill, stream_fields
 from sglrun.backends.openai_reply import assemble, parse_completion, parse_usage
+from sglrun.backends.refusal import refuse_scores
 from sglrun.backends.reply import (
     a_count,
     a_list,
@@ -43,7 +44,6 @@ from sglrun.errors import (
     BackendError,
     ConfigError,
     ResponseError,
-    UnsupportedFeatureError,
 )
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate
 from sglrun.lang.prompt import Prompt
@@ -93,6 +93,7 @@ class OpenAIBackend(Backend):
         self.capabilities = self.dialect.capabilities
         self.chat_template = chat_template
         self._http = http
+        self._who = f"an OpenAI-shaped server of the kind {dialect.name!r}"
         self._prefix = prefix
         self._scoring = Scoring(http)
         # Written by any thread, and only ever to False.
@@ -132,15 +133,8 @@ class OpenAIBackend(Backend):
         if isinstance(request, Request):
             payload(self.dialect, self.model, request)
         elif not openai_choice.is_scored(self.dialect, request):
-            self._refuse_unconditional(request)
+            refuse_scores(self._who, request)
             openai_choice.constrained(self.dialect, self.model, request)
-
-    def _refuse_unconditional(self, request: SelectRequest) -> None:
-        if request.unconditional:
-            raise UnsupportedFeatureError(
-                f"an OpenAI-shaped server of the kind {self.dialect.name!r} has no "
-                "log-probabilities of options; use token_length_normalized"
-            )
 
     def select(self, request: SelectRequest) -> Selection:
         """Return scores where the server has them, else the option that it wrote.
@@ -150,7 +144,7 @@ class OpenAIBackend(Backend):
         """
         if openai_choice.is_scored(self.dialect, request):
             return self._scored(request)
-        self._refuse_unconditional(request)
+        refuse_scores(self._who, request)
         asked = openai_choice.constrained(self.dialect, self.model, request)
         reply = self._http.post_json(self._prefix + endpoint(request.prompt), asked)
         plain = Request(prompt=request.prompt, sampling=DEFAULTS)

@@ -39,7 +39,7 @@ def is_scored(dialect: Dialect, request: SelectRequest) -> bool:
     """Tell whether *request* is decided by log-probabilities."""
     if not request.prompt.is_chat:
         return bool(dialect.scores)
-    plain = not request.prompt.images and request.prompt.role == "assistant"
+    plain = not request.prompt.media and request.prompt.role == "assistant"
     return bool(dialect.scores) and dialect.tokenizes_chats and plain
 
 

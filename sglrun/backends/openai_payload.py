@@ -84,8 +84,8 @@ def prompt_fields(dialect: Dialect, prompt: Prompt) -> Payload:
         refuse(dialect, "a prompt without roles (use user() and assistant())")
     if not prompt.text and not dialect.empty_prompt:
         refuse(dialect, "an empty prompt")
-    if prompt.images:
-        refuse(dialect, "an image outside user() and assistant()")
+    if prompt.media:
+        refuse(dialect, "an image or a video outside user() and assistant()")
     return {"prompt": prompt.text}
 
 
@@ -130,14 +130,29 @@ def _chat(dialect: Dialect, prompt: Prompt) -> Payload:
     if prompt.images and not dialect.images:
         refuse(dialect, "images: its model sees none")
     messages = [message.as_openai() for message in prompt.messages]
+    films = _videos(dialect, prompt)
     opened = prompt.open_message
     if opened is None or not opened.parts:
-        return {"messages": messages}
+        return {"messages": messages, **films}
     if not dialect.prefill:
         text = opened.text[:_SHOWN]
         refuse(dialect, f"text before a generation inside assistant(): {text!r}")
     last = {**opened.as_openai(), **dialect.prefill_mark}
-    return {"messages": [*messages, last], **dialect.prefill_fields}
+    return {"messages": [*messages, last], **films, **dialect.prefill_fields}
+
+
+def _videos(dialect: Dialect, prompt: Prompt) -> Payload:
+    """Return the fields that say how the videos of *prompt* are read."""
+    if prompt.videos and not dialect.videos:
+        refuse(dialect, "a video")
+    frames = {video.num_frames for video in prompt.videos}
+    written: Payload = {}
+    if frames - {None}:
+        path = dialect.video_frames or refuse(dialect, "num_frames of a video")
+        if len(frames) > 1:
+            refuse(dialect, "videos of different num_frames in one request")
+        put(written, path, frames.pop())
+    return written
 
 
 def _limit(dialect: Dialect, request: Request) -> Payload:

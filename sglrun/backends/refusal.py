@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sglrun.backends.base import Capabilities, Request, SelectRequest
+from sglrun.backends.base import Backend, Capabilities, Request, SelectRequest
 from sglrun.errors import UnsupportedFeatureError
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS
@@ -28,14 +28,46 @@ def refuse_unsupported(who: str, capabilities: Capabilities, request: Request) -
         )
 
 
+def refuse_media(backend: Backend, prompt: Prompt) -> None:
+    """Let *prompt* pass if the model of *backend* sees what is in it.
+
+    Raises:
+        UnsupportedFeatureError: it does not.
+    """
+    can = backend.capabilities
+    for what, media, sees in (
+        ("images", prompt.images, can.images),
+        ("videos", prompt.videos, can.videos),
+    ):
+        if media and not sees:
+            raise UnsupportedFeatureError(
+                f"{backend.kind!r} with the model {backend.model!r} takes no {what}; "
+                "use a model that sees them"
+            )
+
+
 def refuse_choice(who: str, capabilities: Capabilities, request: SelectRequest) -> None:
     """Let *request* pass if *capabilities* cover it; raises as the other."""
-    scored = capabilities.choice_scores
-    if not capabilities.select or (request.unconditional and not scored):
-        kind = "with unconditional log-probabilities " * request.unconditional
+    if not capabilities.select:
         raise UnsupportedFeatureError(
-            f"{who} cannot do select {kind}among {list(request.choices)!r}; use "
-            "another backend"
+            f"{who} cannot do select among {list(request.choices)!r}; use another "
+            "backend"
+        )
+    if not capabilities.choice_scores:
+        refuse_scores(who, request)
+
+
+def refuse_scores(who: str, request: SelectRequest) -> None:
+    """Let *request* pass if it can do without scores, which *who* does not give.
+
+    Raises:
+        UnsupportedFeatureError: it cannot.
+    """
+    if request.unconditional or request.needs_scores:
+        raise UnsupportedFeatureError(
+            f"{who} gives no log-probabilities of options, which select among "
+            f"{list(request.choices)!r} by this method or temperature needs; leave "
+            "both out, and the model writes the likeliest option"
         )
 
 
@@ -58,6 +90,11 @@ def _unsupported(capabilities: Capabilities, request: Request) -> Iterator[str]:
             "text inside assistant() before a generation",
         ),
         "images": (bool(prompt.images), "images"),
+        "videos": (bool(prompt.videos), "videos"),
+        "video_frames": (
+            any(video.num_frames is not None for video in prompt.videos),
+            "num_frames of a video, of which it takes as many as it is set to",
+        ),
         "regex": (sampling.regex is not None, f"regex={sampling.regex!r}"),
         "json_schema": (sampling.json_schema is not None, "json_schema"),
         "ebnf": (sampling.ebnf is not None, "ebnf"),

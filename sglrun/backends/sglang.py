@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sglrun.backends.base import (
     Backend,
@@ -99,7 +99,11 @@ class SGLangBackend(Backend):
         self.server = "a router" if facts.is_router else ""
         self.model = facts.model
         self.chat_template = chat_template
-        self.capabilities = facts.capabilities
+        # Where no marker is known, a video in the text would stand for nothing.
+        self.capabilities = replace(
+            facts.capabilities,
+            videos=facts.images and chat_template.video_token is not None,
+        )
         self._http = http
         what = "the router" if facts.is_router else "the server"
         self._who = f"{what} at {http.base_url} ({facts.model})"
@@ -185,7 +189,7 @@ class SGLangBackend(Backend):
 
     def _refuse_empty(self, prompt: Prompt) -> None:
         """Refuse a prompt of no tokens, which ends the whole server (0.5.23)."""
-        if prompt.text or prompt.images or self.facts.begins_prompts:
+        if prompt.text or prompt.media or self.facts.begins_prompts:
             return
         raise BadRequestError(
             f"{self._who} cannot generate after an empty prompt; begin with a text"

@@ -59,9 +59,12 @@ def payload(request: Request) -> Payload:
 
 
 def prompt_fields(prompt: Prompt) -> Payload:
-    """Return the fields of *prompt*: its text, and its images in order."""
-    images = [image.url or image.base64 for image in prompt.images]
-    return {"text": prompt.text, **({"image_data": images} if images else {})}
+    """Return the fields of *prompt*: its text, its images and its videos in order."""
+    fields: Payload = {"text": prompt.text}
+    for name, media in ("image_data", prompt.images), ("video_data", prompt.videos):
+        if media:
+            fields[name] = [each.url or each.base64 for each in media]
+    return fields
 
 
 def prefill_payload(prompt: Mapping[str, object]) -> Payload:

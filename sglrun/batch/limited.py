@@ -14,6 +14,7 @@ from sglrun.backends.base import (
 )
 from sglrun.batch.limits import DeadlineError, Limits, Retries
 from sglrun.batch.meter import Meter
+from sglrun.batch.nearest import WRITTEN, check_nearest, nearest, nearest_choice
 from sglrun.errors import BackendError, BackendTimeoutError, RateLimitError
 from sglrun.lang.prompt import Prompt
 
@@ -34,6 +35,7 @@ class LimitedBackend(Backend):
         meter: Meter,
         *,
         timeout_s: float | None = None,
+        approximate: bool = False,
     ) -> None:
         """Stand before *backend*.
 
@@ -42,6 +44,7 @@ class LimitedBackend(Backend):
             limits: what all requests of the run share.
             meter: counts what this row asks.
             timeout_s: from now on, when the row may ask no more.
+            approximate: do what the backend cannot do exactly as nearly as it can.
         """
         self.kind = backend.kind
         self.model = backend.model
@@ -51,6 +54,7 @@ class LimitedBackend(Backend):
         self._limits = limits
         self._meter = meter
         self._timeout_s = timeout_s
+        self._approximate = approximate
         self._deadline = None if timeout_s is None else limits.clock() + timeout_s
 
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
@@ -59,7 +63,13 @@ class LimitedBackend(Backend):
         Raises:
             BackendError: no usable answer came.
         """
-        return self._ask(lambda: self._backend.generate(request, on_text))
+        if not self._approximate:
+            return self._ask(lambda: self._backend.generate(request, on_text))
+        near = nearest(self.capabilities, request)
+        answer = self._ask(lambda: self._backend.generate(near.request, on_text))
+        self._meter.approximated(*near.said)
+        check_nearest(request, near.request, answer)
+        return answer
 
     def select(self, request: SelectRequest) -> Selection:
         """Return the scores of the options of *request*; waits, and tries again.
@@ -67,7 +77,17 @@ class LimitedBackend(Backend):
         Raises:
             BackendError: no usable answer came, or it cannot be done.
         """
-        return self._ask(lambda: self._backend.select(request))
+        said = ""
+        if self._approximate:
+            request, said = nearest_choice(self.capabilities, request)
+        answer = self._ask(lambda: self._backend.select(request))
+        if not answer.scores:
+            self._meter.approximated(said or WRITTEN)
+        return answer
+
+    def check(self, request: Request | SelectRequest) -> None:
+        """Let *request* pass if the backend could be asked for it."""
+        self._backend.check(request)
 
     def cache_prefix(self, prompt: Prompt) -> Usage:
         """Have the model read *prompt* once."""

@@ -1,4 +1,4 @@
-"""The meter: what the requests of one row cost, and how often they were tried."""
+"""The meter: what the requests of one row cost, how often they were tried, and how."""
 
 import threading
 
@@ -13,6 +13,7 @@ class Meter:
         self._lock = threading.Lock()
         self._usage = Usage()
         self._attempts = 0
+        self._inexact: dict[str, None] = {}
 
     @property
     def usage(self) -> Usage:
@@ -28,6 +29,16 @@ class Meter:
         """Note that a request is at its try number *attempts*, counted from 1."""
         with self._lock:
             self._attempts = max(self._attempts, attempts)
+
+    @property
+    def approximations(self) -> tuple[str, ...]:
+        """What was not done exactly, in words, each once."""
+        return tuple(self._inexact)
+
+    def approximated(self, *said: str) -> None:
+        """Note what is not done exactly."""
+        with self._lock:
+            self._inexact.update(dict.fromkeys(said))
 
     def add(self, usage: Usage) -> None:
         """Add what an answer cost."""

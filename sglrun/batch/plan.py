@@ -1,14 +1,16 @@
 """The plan: what all rows begin with, sent once before them."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sglrun.backends.base import Backend, Usage
-from sglrun.batch.refused import plain_refusal, refusal_of
+from sglrun.batch.refused import look
 from sglrun.errors import BackendError
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.tracing.graph import Fragment
-from sglrun.interpreter.tracing.tracer import trace_prefix
+from sglrun.interpreter.tracing.inert import is_inert
+from sglrun.interpreter.tracing.tracer import TracedPrefix, trace_program
+from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
 
 SHORTEST_PREFIX = 64
@@ -46,12 +48,15 @@ def create_plan(
     given: Iterable[str],
     on_note: Callable[[str], None],
     sampling: SamplingParams,
+    approximate: bool = False,
+    trace: bool = True,
     send: bool = True,
 ) -> Plan:
-    """Trace *program* and send what all rows begin with; waits.
+    """Look at *program* and send what all rows begin with; waits.
 
-    The author's function is called once with placeholders. Neither that nor a backend
-    that refuses stops a run; a note tells.
+    Its function is called with placeholders: to its end where its code changes nothing
+    else, so that all it asks is looked at; otherwise up to its first generation.
+    Neither that nor a backend that refuses the prefix stops a run; a note tells.
 
     Args:
         program: what is run.
@@ -59,37 +64,59 @@ def create_plan(
         given: the arguments that the first row gives.
         on_note: told what a user should know.
         sampling: the run's parameters.
-        send: send it; otherwise only trace.
+        approximate: what the backend can do nearly is to be done so.
+        trace: call the function though its code may change something.
+        send: send the prefix; otherwise only look.
     """
-    traced = trace_prefix(program, template=backend.chat_template, given=given)
-    text = traced.prompt.text
-    tokens = _count_tokens(backend, text)
-    usage = refused = None
-    if traced.asks is not None and not program.num_api_spec_tokens:
-        refused = refusal_of(backend, traced.asks, sampling)
-    refused = refused or plain_refusal(backend, program)
-    if refused is not None or not (send and backend.capabilities.prefix_cache):
-        pass
-    elif len(text) <= SHORTEST_PREFIX and tokens <= FEWEST_TOKENS:
-        place = f" ({traced.where})" if traced.where else ""
-        on_note(
-            f"no shared prefix is sent first: {len(text)} characters come before "
-            f"{traced.ended_by}{place}"
+    whole = is_inert(program)
+    traced = None
+    if trace or whole:
+        traced = trace_program(
+            program, template=backend.chat_template, given=given, whole=whole
         )
-    else:
-        try:
-            usage = backend.cache_prefix(traced.prompt)
-        except BackendError as exc:
-            on_note(f"the shared prefix is not sent first: {exc}")
+    plan = Plan() if traced is None else _planned(traced.prefix, backend)
+    asked = () if traced is None else traced.asked
+    if program.num_api_spec_tokens:  # text before a generation may be written ahead
+        asked = ()
+    found = look(
+        program, backend, asked=asked, sampling=sampling, approximate=approximate
+    )
+    for note in found.notes:
+        on_note(note)
+    if found.refused is not None or traced is None or not send:
+        return replace(plan, refused=found.refused)
+    return replace(plan, usage=_sent(plan, traced.prefix.prompt, backend, on_note))
+
+
+def _planned(prefix: TracedPrefix, backend: Backend) -> Plan:
+    text = prefix.prompt.text
     return Plan(
         text=text,
-        tokens=tokens,
-        ended_by=traced.ended_by,
-        where=traced.where,
-        usage=usage,
-        known=traced.known,
-        refused=refused,
+        tokens=_count_tokens(backend, text),
+        ended_by=prefix.ended_by,
+        where=prefix.where,
+        known=prefix.known,
     )
+
+
+def _sent(
+    plan: Plan, prompt: Prompt, backend: Backend, on_note: Callable[[str], None]
+) -> Usage | None:
+    """Send the prefix; return what that cost, if it is worth it and possible."""
+    if not backend.capabilities.prefix_cache:
+        return None
+    if len(plan.text) <= SHORTEST_PREFIX and plan.tokens <= FEWEST_TOKENS:
+        place = f" ({plan.where})" if plan.where else ""
+        on_note(
+            f"no shared prefix is sent first: {len(plan.text)} characters come before "
+            f"{plan.ended_by}{place}"
+        )
+        return None
+    try:
+        return backend.cache_prefix(prompt)
+    except BackendError as exc:
+        on_note(f"the shared prefix is not sent first: {exc}")
+        return None
 
 
 def _count_tokens(backend: Backend, text: str) -> int:

@@ -123,6 +123,8 @@ def _details(result: RowResult) -> dict[str, str]:
         members["finish_reasons"] = json_text(_named(result.finish_reasons))
     members["seconds"] = json_text(round(result.seconds, 3))
     members["attempts"] = str(result.attempts)
+    if result.approximations:
+        members["approximations"] = json_text(result.approximations)
     return members | {k: json_text(v) for k, v in result.extra.items()}
 
 

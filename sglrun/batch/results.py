@@ -50,6 +50,7 @@ class RowResult:
         finish_reasons: why each generation ended, by variable.
         seconds: from its start to its end.
         attempts: the most tries that one of its requests took.
+        approximations: what of it the backend could not do exactly, in words.
         extra: what ``include`` asked for.
     """
 
@@ -62,6 +63,7 @@ class RowResult:
     finish_reasons: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     attempts: int = 1
+    approximations: tuple[str, ...] = ()
     extra: Mapping[Include, object] = field(default_factory=dict)
 
     @property

@@ -3,6 +3,7 @@
 Rule: the one place of the batch that catches everything; a row's failure is a result.
 """
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 
@@ -19,12 +20,15 @@ from sglrun.batch.results import (
     row_error_info,
 )
 from sglrun.batch.rows import Given, Row, given
-from sglrun.errors import ProgramError, RowError
+from sglrun.errors import ProgramError, RowError, UnsupportedFeatureError
 from sglrun.interpreter.failure import Failure
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.run import run_program
 from sglrun.interpreter.state import ProgramState
 from sglrun.lang.sampling import SamplingParams
+
+_REFUSED = 8
+"""So many rows that ask what the backend cannot do, and none that is well, are all."""
 
 
 class RowRun:
@@ -40,6 +44,7 @@ class RowRun:
         include: frozenset[Include] = frozenset(),
         timeout_s: float | None = None,
         require_stop: bool = False,
+        approximate: bool = False,
     ) -> None:
         """Take what all rows have in common; see ``BatchOptions``."""
         self._program = program
@@ -49,6 +54,10 @@ class RowRun:
         self._include = include
         self._timeout_s = timeout_s
         self._require_stop = require_stop
+        self._approximate = approximate
+        self._lock = threading.Lock()
+        self._some_ok = False  # under the lock, as the number
+        self._num_refused = 0
 
     def __call__(self, row: Row) -> RowResult:
         """Run the program over *row*; waits. Never raises for what a row does."""
@@ -59,7 +68,7 @@ class RowRun:
             if error is not None:
                 return _refused(row, taken, row_error_info(row, error))
             state = self._run(taken, meter)
-            self._end_if_fatal(state.failure)
+            self._end_if_hopeless(state.failure)
             return self._result(row, taken, state, meter, began)
         except Exception as exc:  # noqa: BLE001 - a row's failure is a result
             info = error_info(Failure(cause=exc))
@@ -78,7 +87,11 @@ class RowRun:
 
     def _run(self, taken: Given, meter: Meter) -> ProgramState:
         limited = LimitedBackend(
-            self._backend, self._limits, meter, timeout_s=self._timeout_s
+            self._backend,
+            self._limits,
+            meter,
+            timeout_s=self._timeout_s,
+            approximate=self._approximate,
         )
         return run_program(
             self._program,
@@ -88,10 +101,14 @@ class RowRun:
             inline=True,
         )
 
-    def _end_if_fatal(self, failure: Failure | None) -> None:
-        """End the run where the program itself met what no row can survive."""
+    def _end_if_hopeless(self, failure: Failure | None) -> None:
+        """End the run where a program met what no row survives, or none so far."""
         cause = None if failure is None else backend_cause(failure.cause)
-        if cause is not None and cause.fatal and not cause.retryable:
+        with self._lock:
+            self._some_ok = self._some_ok or failure is None
+            self._num_refused += isinstance(cause, UnsupportedFeatureError)
+            no_hope = self._num_refused >= _REFUSED and not self._some_ok
+        if cause is not None and (no_hope or (cause.fatal and not cause.retryable)):
             self._limits.fail(cause)
 
     def _result(
@@ -113,6 +130,7 @@ class RowRun:
             finish_reasons=finish_reasons,
             seconds=time.perf_counter() - began,
             attempts=meter.attempts,
+            approximations=meter.approximations,
             extra={
                 name: include(state, taken)
                 for name, include in _INCLUDES.items()

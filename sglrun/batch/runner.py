@@ -9,7 +9,6 @@ from typing import Literal, Self
 from sglrun.backends.base import Backend
 from sglrun.batch.limits import Limits, RetryPolicy
 from sglrun.batch.plan import Plan, create_plan
-from sglrun.batch.refused import plain_refusal
 from sglrun.batch.results import Include, RowResult
 from sglrun.batch.row_run import RowRun
 from sglrun.batch.rows import Row, given
@@ -41,6 +40,7 @@ class BatchOptions:
             from 0 to 1; looked at from the 100th row on.
         row_timeout_s: a row begins no request later than this after its start.
         require_stop: a generation that did not end by itself fails its row.
+        approximate: do what the backend cannot do exactly as nearly as it can.
     """
 
     sampling: SamplingParams = field(default_factory=SamplingParams)
@@ -55,6 +55,7 @@ class BatchOptions:
     max_error_share: float | None = None
     row_timeout_s: float | None = None
     require_stop: bool = False
+    approximate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ class BatchRunner:
             include=options.include,
             timeout_s=options.row_timeout_s,
             require_stop=options.require_stop,
+            approximate=options.approximate,
         )
         self._fan_out: FanOut[Row, RowResult] | None = None
         self._stops: SimpleQueue[_Stop | None] = SimpleQueue()
@@ -192,19 +194,21 @@ class BatchRunner:
                 planned = True
                 self._plan = self._plan_from(row)
                 if self._plan.refused is not None:
-                    self._limits.fail(self._plan.refused)
+                    self._end(_stopped(self._plan.refused))
+                    return
             yield row
 
     def _plan_from(self, first: Row) -> Plan:
-        if not self._options.precache and self._options.schedule == "input":
-            return Plan(refused=plain_refusal(self._backend, self._program))
+        options = self._options
         return create_plan(
             self._program,
             self._backend,
             given=given(first, self._program).arguments,
             on_note=self._on_note,
-            sampling=self._options.sampling,
-            send=self._options.precache,
+            sampling=options.sampling,
+            approximate=options.approximate,
+            trace=options.precache or options.schedule == "prefix",
+            send=options.precache,
         )
 
     def _schedule(self, rows: Iterable[Row]) -> Schedule | None:

@@ -14,18 +14,28 @@ class TriedBackend(LimitedBackend):
     what it does next.
     """
 
-    def __init__(self, backend: Backend, *, max_in_flight: int, retries: int) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        max_in_flight: int,
+        retries: int,
+        meter: Meter | None = None,
+        approximate: bool = False,
+    ) -> None:
         """Stand before *backend*.
 
         Args:
             backend: what answers; closed with this one.
             max_in_flight: requests under way at most.
             retries: further tries of a request.
+            meter: counts what is asked.
+            approximate: do what the backend cannot do exactly as nearly as it can.
         """
         limits = _LastingLimits(
             max_in_flight=max_in_flight, policy=RetryPolicy(retries=retries)
         )
-        super().__init__(backend, limits, Meter())
+        super().__init__(backend, limits, meter or Meter(), approximate=approximate)
 
     def close(self) -> None:
         """Close the backend behind it."""

@@ -84,6 +84,7 @@ def batch_options(config: RunConfig) -> BatchOptions:
         max_error_share=limit if isinstance(limit, float) else None,
         row_timeout_s=safety.row_timeout,
         require_stop=safety.require_stop,
+        approximate=config.backend.allow_approximate,
     )
 
 

@@ -6,7 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from sglrun.batch.meter import Meter
 from sglrun.batch.records import json_text
+from sglrun.batch.tried import TriedBackend
 from sglrun.cli.backend import chosen_backend, offer_backend
 from sglrun.cli.log import logging_to
 from sglrun.cli.options import with_settings
@@ -18,6 +20,7 @@ from sglrun.cli.streams import (
 from sglrun.config import resolve_config
 from sglrun.errors import ProgramError, SglrunError, UsageError
 from sglrun.interpreter.failure import Failure
+from sglrun.interpreter.fan_out import auto_num_threads
 from sglrun.interpreter.loader import load_program
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.run import run_program
@@ -55,7 +58,14 @@ def run(
         offered = offer_backend(config)
         loaded = load_program(program)
         given = parse_arguments(loaded, arguments or (), json_object)
-        backend = chosen_backend(config, offered)
+        meter = Meter()
+        backend = TriedBackend(
+            chosen_backend(config, offered),
+            max_in_flight=auto_num_threads(),
+            retries=0,
+            meter=meter,
+            approximate=config.backend.allow_approximate,
+        )
         try:
             state = run_program(
                 loaded, given, backend=backend, sampling=config.sampling, stream=True
@@ -63,11 +73,18 @@ def run(
             _show_text(state, streams, color=config.color)
         finally:
             backend.close()
+        say_approximations(meter, streams)
     if not streams.out_is_terminal:
         line = json_text(_outcome(state)) + "\n"
         streams.write(line.encode("utf-8", "backslashreplace"))
     if state.failure is not None:
         raise _as_error(state.failure)
+
+
+def say_approximations(meter: Meter, streams: Streams) -> None:
+    """Say what was not done exactly."""
+    for said in meter.approximations:
+        streams.say(f"sglrun: not exact: {said}")
 
 
 def parse_arguments(

@@ -12,10 +12,12 @@ from typing import Annotated
 
 import typer
 
+from sglrun.batch.meter import Meter
 from sglrun.batch.tried import TriedBackend
 from sglrun.cli.backend import offer_backend
 from sglrun.cli.log import logging_to
 from sglrun.cli.options import with_settings
+from sglrun.cli.run import say_approximations
 from sglrun.cli.streams import ReaderGoneError, Streams
 from sglrun.config import resolve_config
 from sglrun.errors import ProgramLoadError, SglrunError
@@ -57,8 +59,11 @@ def script(
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "does not exist"
         raise ProgramLoadError(f"the script {file!r} {what}")
+    meter = Meter()
     global_config.prepare = partial(
         TriedBackend,
+        meter=meter,
+        approximate=config.backend.allow_approximate,
         max_in_flight=config.speed.max_in_flight or auto_num_threads(),
         retries=config.speed.retries,
     )
@@ -75,6 +80,7 @@ def script(
                 if used is not None:
                     used.close()
             global_config.prepare = None
+        say_approximations(meter, streams)
     raise typer.Exit(code)
 
 

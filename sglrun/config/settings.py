@@ -150,6 +150,11 @@ class BackendSettings:
         default=None,
         help="Template's name, tokenizer_config.json or Jinja file, over the model's.",
     )
+    allow_approximate: bool = _setting(
+        SWITCH,
+        default=False,
+        help="Do nearly what the backend cannot do exactly; each result names it.",
+    )
     timeout: float = _setting(
         SECONDS, default=600.0, help="Longest wait for one answer, in seconds."
     )

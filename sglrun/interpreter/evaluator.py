@@ -15,7 +15,8 @@ from sglrun.backends.base import (
     SelectRequest,
     StreamedText,
 )
-from sglrun.errors import ResponseError, UnsupportedFeatureError
+from sglrun.backends.refusal import refuse_media
+from sglrun.errors import ResponseError
 from sglrun.interpreter.text_stream import GeneratedText, TextStream, TextStreams
 from sglrun.lang import ir
 from sglrun.lang.choices import ChoiceScore, ChoicesDecision
@@ -115,11 +116,8 @@ class Evaluator:
 
     def _ask(self, piece: ir.Gen | ir.Select) -> tuple[object, ...]:
         backend = self._backend
-        if self.prompt.images and not backend.capabilities.images:
-            raise UnsupportedFeatureError(
-                f"{backend.kind!r} with the model {backend.model!r} takes no images; "
-                "use a model that sees them"
-            )
+        if self.prompt.media:
+            refuse_media(backend, self.prompt)
         if isinstance(piece, ir.Gen):
             return self._generate(piece)
         return self._select(piece)
@@ -156,13 +154,7 @@ class Evaluator:
         return _Listener(streams, gen.reasoning)
 
     def _select(self, select: ir.Select) -> tuple[object, ...]:
-        selection = self._backend.select(
-            SelectRequest(
-                prompt=self.prompt,
-                choices=select.choices,
-                unconditional=select.method.requires_unconditional_logprobs,
-            )
-        )
+        selection = self._backend.select(select_request(self.prompt, select))
         chosen, meta = selection.chosen, _CONSTRAINED
         if selection.scores:
             decision = select.method(
@@ -195,6 +187,16 @@ class Evaluator:
     def _stream_text(self, text: str) -> None:
         if self.streams is not None:
             self.streams.whole.append(text)
+
+
+def select_request(prompt: Prompt, select: ir.Select) -> SelectRequest:
+    """Return what a backend is asked for *select* after *prompt*."""
+    return SelectRequest(
+        prompt=prompt,
+        choices=select.choices,
+        unconditional=select.method.requires_unconditional_logprobs,
+        needs_scores=select.temperature > 0 or select.method.needs_scores,
+    )
 
 
 _CONSTRAINED: Mapping[str, object] = {"choices_method": "constrained"}

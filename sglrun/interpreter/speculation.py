@@ -90,6 +90,10 @@ class SpeculatingBackend(Backend):
         """Return the scores of the options of *request*."""
         return self._backend.select(request)
 
+    def check(self, request: Request | SelectRequest) -> None:
+        """Let *request* pass if the backend could be asked for it."""
+        self._backend.check(request)
+
     def cache_prefix(self, prompt: Prompt) -> Usage:
         """Have the model read *prompt* once."""
         return self._backend.cache_prefix(prompt)

@@ -63,6 +63,8 @@ class ChoicesMethod:
         name: what meta info and results call it.
         score: scores from the options, with details for meta info.
         requires_unconditional_logprobs: it needs ``ChoiceScore.unconditional``.
+        needs_scores: what it takes need not be the likeliest option that a model
+            writes.
     """
 
     name: str
@@ -70,6 +72,7 @@ class ChoicesMethod:
         [tuple[ChoiceScore, ...]], tuple[tuple[float, ...], Mapping[str, object]]
     ]
     requires_unconditional_logprobs: bool = False
+    needs_scores: bool = True
 
     def __call__(
         self,
@@ -146,10 +149,10 @@ def _unconditional_likelihood_normalized(
 
 
 token_length_normalized = ChoicesMethod(
-    "token_length_normalized", _token_length_normalized
+    "token_length_normalized", _token_length_normalized, needs_scores=False
 )
 greedy_token_selection = ChoicesMethod(
-    "greedy_token_selection", _greedy_token_selection
+    "greedy_token_selection", _greedy_token_selection, needs_scores=False
 )
 unconditional_likelihood_normalized = ChoicesMethod(
     "unconditional_likelihood_normalized",

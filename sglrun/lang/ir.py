@@ -105,7 +105,7 @@ class RoleEnd(_Addable):
 
 @dataclass(frozen=True, slots=True)
 class Image(_Addable):
-    """An image: its bytes or address."""
+    """An image or a video: its bytes or address."""
 
     image: ImageData
 

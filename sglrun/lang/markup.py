@@ -15,6 +15,7 @@ class ChatTemplate:
         default_system: the system prompt written where a program gives none.
         stop: strings that end an assistant's turn.
         image_token: the marker that stands for an image.
+        video_token: the marker that stands for a video, where it is known.
         style: ``llama2`` writes the system message inside the first user turn.
         opening: what stands before the first turn; the token that begins every text
             is no part of it where the tokenizer adds that.
@@ -25,6 +26,7 @@ class ChatTemplate:
     default_system: str | None = None
     stop: tuple[str, ...] = ()
     image_token: str = "<image>"  # noqa: S105 - markup
+    video_token: str | None = None
     style: Literal["plain", "llama2"] = "plain"
     opening: str = ""
 

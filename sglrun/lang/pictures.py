@@ -1,4 +1,4 @@
-"""Pictures: the images that an author adds to a program.
+"""Pictures: the images and videos that an author adds to a program.
 
 Rule: no library of images is imported; an image object is asked to write itself.
 """
@@ -7,11 +7,10 @@ import os
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
-from sglrun.errors import UnsupportedFeatureError
 from sglrun.lang.ir import Image
-from sglrun.lang.prompt import ImageData
+from sglrun.lang.prompt import ImageData, VideoData
 
 
 class Picture(Protocol):
@@ -23,7 +22,10 @@ class Picture(Protocol):
         ...
 
 
-def image(source: str | os.PathLike[str] | bytes | bytearray | Picture) -> Image:
+Source = str | os.PathLike[str] | bytes | bytearray
+
+
+def image(source: Source | Picture) -> Image:
     """Return an image: from a path, its bytes, its URL, or an object such as PIL's.
 
     Images may stand anywhere in a turn, any number of them. An object is sent as PNG.
@@ -32,25 +34,50 @@ def image(source: str | os.PathLike[str] | bytes | bytearray | Picture) -> Image
         OSError: the path cannot be read, or the object cannot be written as PNG.
         TypeError: *source* is none of these.
     """
-    if isinstance(source, bytes | bytearray):
-        return _image(bytes(source))
-    if isinstance(source, str) and source.startswith(("http://", "https://", "data:")):
-        return Image(ImageData(url=source))
-    if not isinstance(source, str | os.PathLike):
-        return _image(_png(source))
-    return _image(Path(source).read_bytes())
+    if not isinstance(source, str | os.PathLike | bytes | bytearray):
+        source = _png(source)
+    if _is_url(source):
+        return Image(ImageData(url=str(source)))
+    data = _read(source)
+    return Image(ImageData(data=data, media_type=_kind(data, "image/png")))
 
 
-def video(path: str | os.PathLike[str], num_frames: int) -> NoReturn:
-    """Refuse: no backend takes a video exactly.
+def video(source: Source, num_frames: int | None = None) -> Image:
+    """Return a video: from a path, its bytes or its URL.
+
+    Args:
+        source: where it is.
+        num_frames: how many of its frames the model is to see; as many as the server
+            takes by itself, if ``None``.
 
     Raises:
-        UnsupportedFeatureError: always.
+        OSError: the path cannot be read.
+        TypeError: *source* is none of these.
+        ValueError: no frames.
     """
-    raise UnsupportedFeatureError(
-        f"a video ({str(path)!r}) cannot be sent; take its {num_frames} frames as "
-        "images, and append image(frame) for each"
-    )
+    if not isinstance(source, str | os.PathLike | bytes | bytearray):
+        raise TypeError(
+            f"a video is a path, bytes or a URL, not {source!r} "
+            f"({type(source).__name__})"
+        )
+    if num_frames is not None and num_frames < 1:
+        raise ValueError(f"num_frames must be at least 1, not {num_frames!r}")
+    if _is_url(source):
+        return Image(VideoData(url=str(source), num_frames=num_frames))
+    data = _read(source)
+    kind = _kind(data, "video/mp4")
+    return Image(VideoData(data=data, media_type=kind, num_frames=num_frames))
+
+
+def _is_url(source: Source) -> bool:
+    begins = ("http://", "https://", "data:")
+    return isinstance(source, str) and source.startswith(begins)
+
+
+def _read(source: Source) -> bytes:
+    if isinstance(source, bytes | bytearray):
+        return bytes(source)
+    return Path(source).read_bytes()
 
 
 def _png(picture: Any) -> bytes:
@@ -64,9 +91,9 @@ def _png(picture: Any) -> bytes:
     return written.getvalue()
 
 
-def _image(data: bytes) -> Image:
+def _kind(data: bytes, usual: str) -> str:
     kinds = (kind for magic, kind in _MAGIC if data.startswith(magic))
-    return Image(ImageData(data=data, media_type=next(kinds, "image/png")))
+    return next(kinds, usual)
 
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
@@ -74,4 +101,5 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xd8", "image/jpeg"),
     (b"GIF8", "image/gif"),
     (b"RIFF", "image/webp"),
+    (b"\x1aE\xdf\xa3", "video/webm"),
 )

@@ -5,8 +5,9 @@ nothing, and a backend may keep what it was handed.
 """
 
 import base64
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, TypeVar
 
 from sglrun.errors import ProgramError
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate
@@ -32,8 +33,38 @@ class ImageData:
         """The bytes in base64."""
         return base64.b64encode(self.data).decode("ascii")
 
+    def as_openai(self) -> dict[str, object]:
+        """Return it as a part of a message in OpenAI's shape."""
+        return {"type": "image_url", "image_url": {"url": self.data_url}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoData(ImageData):
+    """A video as bytes, or the address of one.
+
+    Attributes:
+        num_frames: how many of its frames the model is to see; as many as the server
+            takes, if ``None``.
+    """
+
+    media_type: str = "video/mp4"
+    num_frames: int | None = None
+
+    def as_openai(self) -> dict[str, object]:
+        """Return it as a part of a message in the shape of vLLM and SGLang."""
+        return {"type": "video_url", "video_url": {"url": self.data_url}}
+
 
 Part = str | ImageData
+_Part = TypeVar("_Part", str | ImageData, ImageData)
+
+
+def _images(media: Iterable[object]) -> tuple[ImageData, ...]:
+    return tuple(
+        each
+        for each in media
+        if isinstance(each, ImageData) and not isinstance(each, VideoData)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +85,23 @@ class Message:
     @property
     def images(self) -> tuple[ImageData, ...]:
         """The images of the turn, in order."""
+        return _images(self.parts)
+
+    @property
+    def media(self) -> tuple[ImageData, ...]:
+        """The images and videos of the turn, in order."""
         return tuple(part for part in self.parts if isinstance(part, ImageData))
 
     def as_openai(self) -> dict[str, object]:
         """Return the message as OpenAI's chat API spells it."""
-        if not self.images:
+        if not self.media:
             return {"role": self.role, "content": self.text}
         return {
             "role": self.role,
             "content": [
                 {"type": "text", "text": part}
                 if isinstance(part, str)
-                else {"type": "image_url", "image_url": {"url": part.data_url}}
+                else part.as_openai()
                 for part in self.parts
             ],
         }
@@ -83,7 +119,7 @@ class Prompt:
         open_parts: what stands in the open turn.
         open_start: where in ``text`` the open turn's own text begins.
         loose_text: text outside any turn; a chat API cannot carry it.
-        images: every image, in order.
+        media: every image and video, in order.
     """
 
     template: ChatTemplate = DEFAULT_TEMPLATE
@@ -93,7 +129,17 @@ class Prompt:
     open_parts: tuple[Part, ...] = ()
     open_start: int = 0
     loose_text: str = ""
-    images: tuple[ImageData, ...] = ()
+    media: tuple[ImageData, ...] = ()
+
+    @property
+    def images(self) -> tuple[ImageData, ...]:
+        """Every image, in order."""
+        return _images(self.media) if self.media else ()
+
+    @property
+    def videos(self) -> tuple[VideoData, ...]:
+        """Every video, in order."""
+        return tuple(each for each in self.media if isinstance(each, VideoData))
 
     @property
     def is_chat(self) -> bool:
@@ -121,12 +167,28 @@ class Prompt:
         return self._next(whole, self.role, parts, self.open_start, self.messages)
 
     def with_image(self, image: ImageData) -> Self:
-        """Append *image*, its marker in the text."""
+        """Append *image*, which may be a video, its marker in the text."""
+        is_video = isinstance(image, VideoData)
+        marker = self.template.video_token if is_video else self.template.image_token
         return replace(
             self,
-            text=self.text + self.template.image_token,
+            text=self.text + (marker or _UNKNOWN_MARKER),
             open_parts=(*self.open_parts, image),
-            images=(*self.images, image),
+            media=(*self.media, image),
+        )
+
+    def without_num_frames(self) -> Self:
+        """Leave open how many frames of its videos the model is to see."""
+        if not self.videos:
+            return self
+        return replace(
+            self,
+            messages=tuple(
+                replace(message, parts=_any_frames(message.parts))
+                for message in self.messages
+            ),
+            open_parts=_any_frames(self.open_parts),
+            media=_any_frames(self.media),
         )
 
     def with_role_begin(self, role: str) -> Self:
@@ -177,8 +239,18 @@ class Prompt:
             open_parts=open_parts,
             open_start=open_start,
             loose_text=self.loose_text,
-            images=self.images,
+            media=self.media,
         )
+
+
+_UNKNOWN_MARKER = "<video>"
+
+
+def _any_frames(parts: tuple[_Part, ...]) -> tuple[_Part, ...]:
+    return tuple(
+        replace(part, num_frames=None) if isinstance(part, VideoData) else part
+        for part in parts
+    )
 
 
 def _message(role: str, parts: tuple[Part, ...]) -> Message:

@@ -35,6 +35,7 @@ def _of(
         default_system=system,
         stop=stop,
         image_token=marker,
+        video_token=_FILM if marker == _VISION else None,
         style="llama2" if inside_user else "plain",
         opening=opening,
     )
@@ -44,6 +45,7 @@ _CHATML = _all("<|im_start|>{}\n", "<|im_end|>\n")
 _CHATML_END = ("<|im_end|>",)
 _HELPFUL = "You are a helpful assistant."
 _VISION = "<|vision_start|><|image_pad|><|vision_end|>"
+_FILM = "<|vision_start|><|video_pad|><|vision_end|>"
 _LLAMA_3 = _all("<|start_header_id|>{}<|end_header_id|>\n\n", "<|eot_id|>")
 _GLM_END = ("<|user|>", "<|endoftext|>", "<|observation|>")
 # DeepSeek's own characters, which look like others.

@@ -9,7 +9,7 @@ from sglrun.backends.base import Request
 from sglrun.backends.dialects import DIALECTS
 from sglrun.backends.openai_payload import payload
 from sglrun.errors import UnsupportedFeatureError
-from sglrun.lang.prompt import ImageData, Prompt
+from sglrun.lang.prompt import ImageData, Prompt, VideoData
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 
 PLAIN = Prompt().with_text("Q: hi\nA:")
@@ -183,7 +183,7 @@ def test_a_constraint_stands_where_the_server_reads_it(
             {},
             r"outside assistant\(\)",
         ),
-        ("vllm", Prompt().with_image(ImageData(data=b"x")), {}, "an image outside"),
+        ("vllm", Prompt().with_image(ImageData(data=b"x")), {}, "a video outside"),
     ],
 )
 def test_what_cannot_be_exact_is_refused_by_name(
@@ -216,6 +216,41 @@ def test_images_go_into_messages() -> None:
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,YWJj"}},
         {"type": "text", "text": "what?"},
     ]
+
+
+def film(*frames: int | None) -> Prompt:
+    """Return a chat about videos of so many frames."""
+    asked = Prompt().with_role_begin("user")
+    for number in frames:
+        asked = asked.with_image(VideoData(data=b"abc", num_frames=number))
+    return asked.with_role_end("user").with_role_begin("assistant")
+
+
+def test_videos_go_into_messages() -> None:
+    """A video stands among the parts of its turn, in the shape that vLLM reads."""
+    url = {"url": "data:video/mp4;base64,YWJj"}
+
+    for name in ("vllm", "sglang"):
+        content = sent(name, film(None, None))["messages"][0]["content"]
+        assert content == [{"type": "video_url", "video_url": url}] * 2
+    assert sent("vllm", film(4, 4))["media_io_kwargs"] == {"video": {"num_frames": 4}}
+    assert "media_io_kwargs" not in sent("vllm", film(None))
+
+
+@pytest.mark.parametrize(
+    ("name", "frames", "feature"),
+    [
+        ("openai", (None,), "a video"),
+        ("sglang", (4,), "num_frames of a video"),
+        ("vllm", (4, 8), "different num_frames"),
+    ],
+)
+def test_videos_that_cannot_be_carried_are_refused(
+    name: str, frames: tuple[int | None, ...], feature: str
+) -> None:
+    """A server that reads no videos, or frames as it likes, is not asked for them."""
+    with pytest.raises(UnsupportedFeatureError, match=feature):
+        sent(name, film(*frames))
 
 
 def test_extra_fields_are_sent_as_they_are() -> None:

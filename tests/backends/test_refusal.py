@@ -54,12 +54,12 @@ def test_a_field_with_its_default_passes() -> None:
     refuse_unsupported("m", LITTLE, Request(prompt=TURN, sampling=DEFAULTS))
 
 
-def test_unconditional_scores_want_scores() -> None:
-    """A choice passes where options can be had; its normalization needs scores."""
-    asked = SelectRequest(prompt=PLAIN, choices=("a",))
-    refuse_choice("m", LITTLE, asked)
-    asked = SelectRequest(prompt=PLAIN, choices=("a",), unconditional=True)
+@pytest.mark.parametrize("more", [{"unconditional": True}, {"needs_scores": True}])
+def test_a_choice_by_scores_wants_scores(more: dict[str, bool]) -> None:
+    """A choice passes where options can be had; a draw or a method needs scores."""
+    refuse_choice("m", LITTLE, SelectRequest(prompt=PLAIN, choices=("a",)))
+    asked = SelectRequest(prompt=PLAIN, choices=("a",), **more)
     refuse_choice("m", MUCH, asked)
 
-    with pytest.raises(UnsupportedFeatureError, match="unconditional"):
+    with pytest.raises(UnsupportedFeatureError, match="no log-probabilities"):
         refuse_choice("m", LITTLE, asked)

@@ -13,7 +13,8 @@ from sglrun.errors import (
     RateLimitError,
     ResponseError,
 )
-from sglrun.lang.prompt import ImageData, Prompt
+from sglrun.lang.chat_template import get_chat_template
+from sglrun.lang.prompt import ImageData, Prompt, VideoData
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 
 PLAIN = Prompt().with_text("Q: hi\nA:")
@@ -78,6 +79,20 @@ def test_several_images_are_sent_in_order() -> None:
 
     assert payload(request(asked))["image_data"] == ["YWJj", "http://h/x.png"]
     assert "image_data" not in payload(request())
+
+
+def test_videos_are_sent_beside_the_images() -> None:
+    """Each kind goes in its own field, in order, a marker for each in the text."""
+    template = get_chat_template("qwen2-vl")
+    asked = Prompt(template=template).with_image(VideoData(data=b"abc"))
+    asked = asked.with_image(ImageData(data=b"abc"))
+    asked = asked.with_image(VideoData(url="http://h/x.mp4"))
+    sent = payload(request(asked))
+
+    assert sent["video_data"] == ["YWJj", "http://h/x.mp4"]
+    assert sent["image_data"] == ["YWJj"]
+    assert str(sent["text"]).count("<|video_pad|>") == 2
+    assert "video_data" not in payload(request())
 
 
 def answer(text: str = "x", reason: object = None, **meta: Any) -> dict[str, Any]:

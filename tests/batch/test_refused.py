@@ -79,6 +79,10 @@ def seeing(s: sgl.ProgramState, q: str) -> None:
     s += sgl.user(sgl.image(b"x") + q) + sgl.assistant(sgl.gen("a"))
 
 
+def watching(s: sgl.ProgramState, q: str) -> None:
+    s += sgl.user(sgl.video(b"x") + q) + sgl.assistant(sgl.gen("a"))
+
+
 def reading(s: sgl.ProgramState, q: str) -> None:
     s += sgl.user(sgl.image(b"x") + q)
     s += sgl.assistant("It is " + sgl.gen("a", regex="cat|dog"))
@@ -95,6 +99,7 @@ def reading(s: sgl.ProgramState, q: str) -> None:
         (plain, "a prompt without roles"),
         (seeing, "takes no images"),
         (reading, "takes no images"),
+        (watching, "takes no videos"),
     ],
 )
 def test_what_the_backend_cannot_do_is_refused_before_any_request(
@@ -104,7 +109,7 @@ def test_what_the_backend_cannot_do_is_refused_before_any_request(
     backend = MockBackend(capabilities=TEXT_ONLY)
     results, stopped = run(program, backend)
 
-    assert [result.ok for result in results] in ([], [False])
+    assert results == []
     assert re.search(feature, stopped)
     assert "test_refused.py:" in stopped
     assert (backend.requests, backend.selections, backend.prefixes) == ([], [], [])
@@ -135,8 +140,8 @@ def choosing(s: sgl.ProgramState, q: str) -> None:
     ("program", "words"),
     [
         (later, r"gen\(regex=...\)"),
-        (typed, r"gen_int\(\)"),
-        (choosing, r"gen\(choices=...\)"),
+        (typed, "regex"),
+        (choosing, r"select among \['x', 'y'\]"),
     ],
 )
 @pytest.mark.parametrize("precache", [True, False])
@@ -154,31 +159,112 @@ def test_a_later_step_is_refused_before_the_first(
     assert backend.requests == []
 
 
+@sgl.function
+def expert(s: sgl.ProgramState, q: str) -> None:
+    s += sgl.user(q) + sgl.assistant("It is " + sgl.gen("a"))
+
+
+def forking(s: sgl.ProgramState, q: str) -> None:
+    s += sgl.user(q)
+    branches = s.fork(2)
+    branches += sgl.assistant(sgl.gen("a")) + sgl.user("and then?")
+    branches += sgl.assistant("Then " + sgl.gen("b"))
+
+
+def looping(s: sgl.ProgramState, q: str) -> None:
+    s += sgl.user(q)
+    turns: tuple[object, ...] = (sgl.gen("a"), "Sure: " + sgl.gen("b"))
+    for piece in turns:
+        s += sgl.assistant(piece) + sgl.user("and then?")
+
+
+def calling(s: sgl.ProgramState, q: str) -> None:
+    s += sgl.user(q) + sgl.assistant(sgl.gen("a"))
+    s += sgl.user(str(expert(q)["a"]))
+
+
+@pytest.mark.parametrize("program", [forking, looping, calling])
+def test_what_stands_further_on_is_refused_before_the_first(
+    program: Callable[..., object],
+) -> None:
+    """Branches of forks, loops and other programs are looked at to their ends."""
+    backend = MockBackend(capabilities=TEXT_ONLY)
+    results, stopped = run(program, backend)
+
+    assert re.search(r"test_refused\.py:\d+: .* text inside assistant\(\)", stopped)
+    assert (results, backend.requests, backend.prefixes) == ([], [], [])
+
+
+WRITTEN: list[str] = []
+
+
+def telling(s: sgl.ProgramState, q: str) -> None:
+    s += sgl.user(q) + sgl.assistant(sgl.gen("a"))
+    WRITTEN.append(s["a"])
+    s += sgl.user("more") + sgl.assistant("Sure: " + sgl.gen("b"))
+
+
+def test_a_program_that_changes_something_is_not_run_to_its_end_first() -> None:
+    """What its source does not show is refused when rows come to it."""
+    WRITTEN.clear()
+    backend = MockBackend(lambda _: "word", capabilities=TEXT_ONLY)
+    results, _ = run(telling, backend)
+
+    assert WRITTEN == ["word"] * 3
+    assert [result.ok for result in results] == [False] * 3
+
+
+def test_a_run_in_which_no_row_can_be_done_ends() -> None:
+    """After some rows that ask for what cannot be done, and none that is well."""
+    backend = MockBackend(lambda _: "word", capabilities=TEXT_ONLY)
+    options = BatchOptions(num_threads=1)
+    results: list[RowResult] = []
+    with (
+        BatchRunner(sgl.function(telling), backend, options) as runner,
+        pytest.raises(RunStoppedError, match="text inside assistant"),
+    ):
+        results.extend(runner.results(rows(100)))
+
+    assert len(backend.requests) < 20
+
+
 def branching(s: sgl.ProgramState, q: str, pattern: str | None = None) -> None:
     s += sgl.user(q) + sgl.assistant(sgl.gen("a"))
     if s["a"] == "never":
         s += sgl.assistant(sgl.gen("b", regex=PATTERN))
     s += sgl.assistant(sgl.gen("c", regex=pattern, json_schema=None))
-    s += sgl.gen("d", regex="x") if q == "never" else ""
+    if q == "q1":
+        s += sgl.user("more") + sgl.assistant(sgl.gen("d", regex="x"))
     if q:
         return
     s += sgl.assistant(sgl.gen("e", regex=PATTERN))
 
 
-def test_what_a_row_may_not_come_to_is_not_refused() -> None:
-    """A step in a branch, or after one that may leave, is left to the rows."""
-    results, stopped = run(branching, MockBackend(capabilities=TEXT_ONLY))
+def test_what_a_row_may_not_come_to_is_said_and_left_to_the_rows() -> None:
+    """A note names the line of each such step; the row that comes to it fails."""
+    notes: list[str] = []
+    backend = MockBackend(capabilities=TEXT_ONLY)
+    options = BatchOptions(num_threads=1)
+    with BatchRunner(
+        sgl.function(branching), backend, options, on_note=notes.append
+    ) as runner:
+        results = list(runner.results(rows(3)))
 
-    assert (stopped, [result.ok for result in results]) == ("", [True] * 3)
+    assert [result.ok for result in results] == [True, False, True]
+    assert results[1].error is not None
+    assert results[1].error.variable == "d"
+    said = [note for note in notes if "a row that comes to it fails" in note]
+    assert len(said) == len(set(said)) == 3
+    assert all(re.match(r"test_refused\.py:\d+: ", note) for note in said)
 
 
 def test_the_runs_own_parameters_are_looked_at() -> None:
     """A parameter of the run that the backend cannot honour is refused too."""
     options = BatchOptions(sampling=SamplingParams(seed=1), num_threads=1)
     backend = MockBackend(capabilities=TEXT_ONLY)
-    _, stopped = run(turn(sgl.gen("a")), backend, options)
+    _, stopped = run(telling, backend, options)
 
-    assert "seed=1" in stopped
+    assert "seed=1, which the run sets" in stopped
     assert backend.requests == []
 
 
@@ -223,16 +309,3 @@ def test_what_no_row_can_survive_ends_the_run_from_inside_a_fork() -> None:
     assert error is not None
     assert (error.type, error.http_status) == ("ForkError", 401)
     assert (error.retryable, len(backend.requests)) == (False, 1)
-
-
-def test_a_video_ends_the_run() -> None:
-    """What the author's line cannot do in any row is no error of each row."""
-
-    def program(s: sgl.ProgramState, q: str) -> None:
-        s += q
-        s += sgl.video("a.mp4", 4)
-
-    results, stopped = run(program, MockBackend())
-
-    assert "a video ('a.mp4') cannot be sent" in stopped
-    assert len(results) == 1

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 import sglrun as sgl
-from sglrun.backends.base import Backend
+from sglrun.backends.base import Backend, BackendOptions
+from sglrun.backends.sglang import create
+from sglrun.errors import UnsupportedFeatureError
 from tests.stand_in import StandIn
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -68,3 +70,34 @@ def test_row_104_image_address(backend: Backend, stand_in: StandIn) -> None:
     (sent,) = stand_in.generations
 
     assert sent["image_data"] == ["http://e.org/a.png"]
+
+
+def test_videos_are_sent_where_the_model_has_a_marker(
+    stand_in: StandIn,
+) -> None:
+    """Several, between images and text, as bytes and by address, on the native wire."""
+
+    @sgl.function
+    def program(s: sgl.ProgramState) -> None:
+        with s.user():
+            s += "one " + sgl.video(b"film") + " and " + sgl.image(PNG)
+            s += " and " + sgl.video("http://e.org/a.mp4")
+        s += sgl.assistant(sgl.gen("a"))
+
+    with create(BackendOptions(url=stand_in.url, chat_template="qwen2-vl")) as seeing:
+        program.run(backend=seeing).sync()
+    (sent,) = stand_in.generations
+
+    assert sent["video_data"] == ["ZmlsbQ==", "http://e.org/a.mp4"]
+    assert sent["image_data"] == [ENCODED]
+
+
+def test_a_video_without_a_marker_is_refused(backend: Backend) -> None:
+    """A template that has none for videos cannot say where one stands."""
+
+    @sgl.function
+    def program(s: sgl.ProgramState) -> None:
+        s += sgl.user(sgl.video(b"film")) + sgl.assistant(sgl.gen("a"))
+
+    with pytest.raises(UnsupportedFeatureError, match="takes no videos"):
+        program.run(backend=backend).sync()

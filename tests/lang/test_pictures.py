@@ -5,8 +5,8 @@ from typing import IO
 
 import pytest
 
-from sglrun.errors import UnsupportedFeatureError
 from sglrun.lang.pictures import image, video
+from sglrun.lang.prompt import VideoData
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,30 @@ def test_what_is_no_image_is_refused(wrong: object) -> None:
         image(wrong)  # type: ignore[arg-type]
 
 
-def test_a_video_is_refused_with_what_to_do() -> None:
-    """A video is not sent as something else; its frames can be."""
-    with pytest.raises(UnsupportedFeatureError, match=r"'a\.mp4'.* 8 frames as images"):
-        video("a.mp4", 8)
+def test_a_video_is_taken_as_an_image_is(tmp_path: Path) -> None:
+    """A path, bytes or an address; how many frames are to be seen stays with it."""
+    file = tmp_path / "a.mp4"
+    file.write_bytes(b"film")
+    made = [
+        video(str(file), 8).image,
+        video(file).image,
+        video(b"\x1aE\xdf\xa3webm").image,
+        video("https://e.org/a.mp4", num_frames=4).image,
+    ]
+
+    assert made == [
+        VideoData(data=b"film", num_frames=8),
+        VideoData(data=b"film"),
+        VideoData(data=b"\x1aE\xdf\xa3webm", media_type="video/webm"),
+        VideoData(url="https://e.org/a.mp4", num_frames=4),
+    ]
+
+
+def test_what_is_no_video_is_refused() -> None:
+    """Anything else, and no frames at all, raises at its line."""
+    with pytest.raises(TypeError, match="a path, bytes or a URL, not"):
+        video(Drawing())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="num_frames must be at least 1"):
+        video(b"film", 0)
+    with pytest.raises(FileNotFoundError):
+        video("nowhere.mp4", 8)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sglrun.errors import ProgramError
 from sglrun.lang.chat_template import get_chat_template
-from sglrun.lang.prompt import ImageData, Message, Prompt
+from sglrun.lang.prompt import ImageData, Message, Prompt, VideoData
 
 PNG = ImageData(data=b"\x89PNG")
 ROLES = st.sampled_from(["system", "user", "assistant"])
@@ -145,3 +145,33 @@ def test_a_message_in_openais_shape() -> None:
 def test_an_images_url_is_itself() -> None:
     """An image that the server is to fetch is named by its own address."""
     assert ImageData(url="https://e.org/a.png").data_url == "https://e.org/a.png"
+
+
+def test_videos_stand_among_the_parts() -> None:
+    """Images and videos are told apart, each in order, and markers stand for both."""
+    film = VideoData(url="https://e.org/a.mp4", num_frames=4)
+    prompt = Prompt().with_role_begin("user").with_image(PNG).with_text(" and ")
+    prompt = prompt.with_image(film).with_role_end("user")
+
+    assert (prompt.images, prompt.videos, prompt.media) == (
+        (PNG,),
+        (film,),
+        (PNG, film),
+    )
+    assert prompt.text == "USER:<image> and <video>\n"
+    kinds = [part["type"] for part in prompt.messages[0].as_openai()["content"]]  # type: ignore[attr-defined]
+    assert kinds == ["image_url", "text", "video_url"]
+
+
+def test_the_number_of_frames_can_be_left_open() -> None:
+    """Every turn, the open one too, loses it; nothing else changes."""
+    film = VideoData(url="https://e.org/a.mp4", num_frames=4)
+    prompt = Prompt().with_role_begin("user").with_image(film).with_role_end("user")
+    prompt = prompt.with_role_begin("user").with_image(film).with_text("what?")
+    opened = prompt.without_num_frames()
+
+    assert {video.num_frames for video in opened.videos} == {None}
+    assert opened.messages[0].media == opened.videos[:1]
+    assert opened.open_parts == (opened.videos[1], "what?")
+    assert (opened.text, PNG) == (prompt.text, PNG)
+    assert Prompt().without_num_frames() == Prompt()

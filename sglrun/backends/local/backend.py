@@ -185,9 +185,15 @@ class LocalBackend(Backend):
         self._runtime.close()
 
     def check(self, request: Request | SelectRequest) -> None:
-        """Let *request* pass if its prompt is text."""
-        if request.prompt.images:
-            raise UnsupportedFeatureError("'local' cannot read images")
+        """Let *request* pass if its prompt is text and its constraint is understood."""
+        _refuse_media(request.prompt)
+        constraint = None
+        if isinstance(request, Request):
+            constraint = constraint_of(request.sampling)
+        if constraint is not None:
+            with self._runtime.in_use():
+                grammars = self._runtime.grammars()
+                grammars.matcher(constraint.kind, constraint.text).close()
 
     @property
     def _limit(self) -> int:
@@ -195,8 +201,7 @@ class LocalBackend(Backend):
 
     def _tokens(self, prompt: Prompt, *, new: int) -> Tokens:
         """Return the tokens of *prompt*, if *new* more fit after them."""
-        if prompt.images:
-            raise UnsupportedFeatureError("'local' cannot read images")
+        _refuse_media(prompt)
         tokens = self._runtime.tokenizer.encode_prompt(prompt.text)
         if len(tokens) + new > self._limit:
             raise BadRequestError(
@@ -277,6 +282,12 @@ class LocalBackend(Backend):
             except ValueError as exc:
                 warnings.warn(f"{self.path.name}: {exc}", stacklevel=3)
         return get_chat_template_by_model_path(self.path.name)
+
+
+def _refuse_media(prompt: Prompt) -> None:
+    if prompt.media:
+        what = "videos" if prompt.videos else "images"
+        raise UnsupportedFeatureError(f"'local' cannot read {what}")
 
 
 def start_backend(options: BackendOptions) -> LocalBackend:

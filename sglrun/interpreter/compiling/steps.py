@@ -8,7 +8,7 @@ from sglrun.interpreter.tracing.value import Value
 from sglrun.lang import ir
 from sglrun.lang.choices import CHOICES_METHODS
 from sglrun.lang.constraints import dtype_of
-from sglrun.lang.prompt import ImageData
+from sglrun.lang.prompt import ImageData, VideoData
 from sglrun.lang.reasoning import reasoning_format
 from sglrun.lang.sampling import SamplingParams
 
@@ -31,7 +31,12 @@ def _text(step: Node, known: Known) -> ir.Piece:
 
 
 def _image(step: Node, known: Known) -> ir.Piece:
-    return ir.Image(ImageData(url=said(step.fragments, known)))
+    url, about = said(step.fragments, known), step.parameters
+    if "video" in about:
+        frames = about["num_frames"]
+        assert frames is None or isinstance(frames, int), "as described"  # noqa: S101
+        return ir.Image(VideoData(url=url, num_frames=frames))
+    return ir.Image(ImageData(url=url))
 
 
 def _gen(step: Node, known: Known) -> ir.Piece:

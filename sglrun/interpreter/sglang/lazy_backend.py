@@ -117,6 +117,10 @@ class LazyBackend(Backend):
         self.token_usage.add(selection.usage)
         return selection
 
+    def check(self, request: Request | SelectRequest) -> None:
+        """Let *request* pass if the backend could be asked for it."""
+        self.opened().check(request)
+
     def cache_prefix(self, prompt: Prompt) -> Usage:
         """Have the model read *prompt* once."""
         usage = self.opened().cache_prefix(prompt)

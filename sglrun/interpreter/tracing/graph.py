@@ -10,6 +10,7 @@ from typing import Any, Literal, assert_never
 from sglrun.interpreter.tracing.outcome import NOTHING, Outcome, outcome_json, values_in
 from sglrun.interpreter.tracing.value import Mark, Value
 from sglrun.lang import ir
+from sglrun.lang.prompt import VideoData
 
 Kind = Literal[
     "program",
@@ -167,8 +168,10 @@ def described(piece: ir.Piece) -> tuple[Kind, dict[str, Any]]:
             }
         case ir.Image(image=image):
             shown = str(image.url) or f"{len(image.data):,} bytes"
-            size = {} if image.url else {"bytes": len(image.data)}
-            return "image", {"fragments": (shown,), "parameters": size}
+            about: dict[str, Any] = {} if image.url else {"bytes": len(image.data)}
+            if isinstance(image, VideoData):
+                about |= {"video": True, "num_frames": image.num_frames}
+            return "image", {"fragments": (shown,), "parameters": about}
         case _:
             return _BOUNDS[type(piece)], {"name": _bound_name(piece)}
 

@@ -17,7 +17,7 @@ from sglrun.interpreter.tracing.marks import Marks, find_mark, has_mark
 from sglrun.interpreter.tracing.outcome import outcome_of
 from sglrun.interpreter.tracing.placeholder import Placeholder
 from sglrun.interpreter.tracing.trace_end import (
-    Asked,
+    Asks,
     EndKind,
     TraceEnd,
     TraceEndError,
@@ -37,16 +37,14 @@ class Recorder(Observer):
     Attributes:
         marks: the marks of the unknown values.
         graph: the steps so far.
-        first: the first generation or choice, or an image that ends the trace.
+        asks: what the program asks of a model.
     """
-
-    first: Asked | None
 
     def __init__(self, *, program_file: str, whole: bool) -> None:
         """Watch a program of *program_file*; to its end if *whole*."""
         self.marks = Marks()
         self.graph = GraphBuilder()
-        self.first = None
+        self.asks = Asks()
         self._program_file = program_file
         self._whole = whole
         self._around = sys.exc_info()[1]  # handled by who asked for the trace
@@ -99,12 +97,12 @@ class Recorder(Observer):
             # it is handled, the end of a ``with s.user():`` too, is not constant.
             place = raising_place(raised, self._program_file) or where
             self.end("error", error_words(raised, self.marks), place)
+            self.asks.is_sure = False
         if isinstance(piece, ir.Gen | ir.Select):
             return self._generate(executor, number, piece, where)
         if isinstance(piece, ir.Image):
             self.end("image", "an image", where)
-            if not self._whole:
-                self.first = Asked(piece, executor.evaluator.prompt, where)
+            self.asks.add(piece, executor.evaluator.prompt, where)
         if self._ended is None:
             self._streams[number].pieces.append((piece, where))
         kind, given = described(piece)
@@ -196,6 +194,7 @@ class Recorder(Observer):
         where = self._place()
         reason = f"{question} {value}"
         self._count(where)
+        self.asks.is_sure = False
         self.end("question", reason, where)
         self._stop_unless_whole(reason)
         self._asked[where, question] += 1
@@ -253,8 +252,7 @@ class Recorder(Observer):
         piece: ir.Gen | ir.Select,
         where: str | None,
     ) -> ir.Piece:
-        if self.first is None:
-            self.first = Asked(piece, executor.evaluator.prompt, where)
+        self.asks.add(piece, executor.evaluator.prompt, where)
         kind: Kind = "generate" if isinstance(piece, ir.Gen) else "select"
         if self._ended is None:
             what = "a generation" if kind == "generate" else "a select"

@@ -58,19 +58,49 @@ class TraceEnd:
         return _ADVICE[self.kind].format(at=at)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a program asks first, unknown values in its texts.
+    """What a program asks of a model, unknown values in its texts.
 
     Attributes:
         piece: the generation or choice, or an image that comes before it.
         prompt: what stands before it.
         where: the author's line.
+        is_sure: every row comes to it, whatever its values and the answers.
     """
 
     piece: ir.Gen | ir.Select | ir.Image
     prompt: Prompt
     where: str | None
+    is_sure: bool = True
+
+
+class Asks:
+    """What a program asks of a model, in order.
+
+    Attributes:
+        every: all of it.
+        is_sure: every row comes as far as the trace is now.
+    """
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.every: list[Asked] = []
+        self.is_sure = True
+
+    def add(
+        self, piece: ir.Gen | ir.Select | ir.Image, prompt: Prompt, where: str | None
+    ) -> None:
+        """Note that *piece* is asked after *prompt*."""
+        self.every.append(
+            Asked(piece=piece, prompt=prompt, where=where, is_sure=self.is_sure)
+        )
+
+    @property
+    def first_prompt(self) -> Prompt | None:
+        """What stands before the first generation or choice."""
+        requests = (one for one in self.every if not isinstance(one.piece, ir.Image))
+        return next((one.prompt for one in requests), None)
 
 
 def error_words(raised: BaseException, marks: Marks) -> str:

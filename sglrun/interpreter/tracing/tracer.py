@@ -29,15 +29,13 @@ from sglrun.interpreter.tracing.graph import Fragment, Graph
 from sglrun.interpreter.tracing.outcome import NOTHING, Outcome, outcome_of
 from sglrun.interpreter.tracing.placeholder import Placeholder
 from sglrun.interpreter.tracing.recorder import Recorder
-from sglrun.interpreter.tracing.trace_end import Asked, EndKind
+from sglrun.interpreter.tracing.trace_end import Asked
 from sglrun.interpreter.tracing.value import Value
 from sglrun.lang.chat_template import ChatTemplate
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
 
 _LIMIT_S = 30.0
-# After one of these a row may ask something else.
-_UNSURE: frozenset[EndKind] = frozenset({"question", "error", "budget", "time"})
 
 is_traced: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "is_traced", default=False
@@ -55,7 +53,6 @@ class TracedPrefix:
         where: the author's line that brings it, as ``prog.py:12``.
         advice: the change to the program that would make the prefix longer.
         known: the first prompt as far as it is known, with the arguments in it.
-        asks: what every row asks first, where that does not depend on its values.
     """
 
     prompt: Prompt
@@ -63,7 +60,6 @@ class TracedPrefix:
     where: str | None = None
     advice: str = ""
     known: tuple[Fragment, ...] = ()
-    asks: Asked | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +72,14 @@ class Trace:
         first_prompt: the first request's, where no unknown value stands before it
             and the trace came so far.
         returned: what the program returns.
+        asked: what it asks of a model, as far as it was traced.
     """
 
     prefix: TracedPrefix
     graph: Graph
     first_prompt: Prompt | None = None
     returned: Outcome = NOTHING
+    asked: tuple[Asked, ...] = field(default=(), compare=False)
 
 
 class TraceBackend(Backend):
@@ -93,7 +91,7 @@ class TraceBackend(Backend):
 
     kind = "trace"
     model = "trace"
-    capabilities = Capabilities(images=True)
+    capabilities = Capabilities(images=True, videos=True, video_frames=True)
 
     def __init__(self, chat_template: ChatTemplate, recorder: Recorder) -> None:
         """Answer with what *recorder* has for each generation."""
@@ -137,6 +135,7 @@ def trace_program(
     template: ChatTemplate,
     given: Iterable[str] | None = None,
     arguments: Mapping[str, object] | None = None,
+    whole: bool = True,
 ) -> Trace:
     """Run *program* once to its end, with stand-ins for all that a model would say.
 
@@ -147,10 +146,11 @@ def trace_program(
         template: how roles are written.
         given: as for ``trace_prefix``.
         arguments: values of arguments that are known, as those of one row.
+        whole: run it to its end; else up to its first generation.
     """
     known = dict(arguments or {})
     names = _names(program, given) if arguments is None else set(program.required)
-    return _trace(program, template, names - known.keys(), known, whole=True)
+    return _trace(program, template, names - known.keys(), known, whole=whole)
 
 
 def first_prompt(
@@ -221,9 +221,9 @@ def _finished(recorder: Recorder, state: ProgramState) -> Trace:
             where=end.where,
             advice=end.advice,
             known=end.known,
-            asks=None if end.kind in _UNSURE else recorder.first,
         ),
         graph=recorder.graph.build(),
-        first_prompt=None if recorder.first is None else recorder.first.prompt,
+        first_prompt=recorder.asks.first_prompt,
+        asked=tuple(recorder.asks.every),
         returned=outcome_of(state.ret_value, recorder.marks, state),
     )

@@ -11,7 +11,13 @@ NOTHING = None
 
 def features(func: Any) -> list[str]:
     """Return what *func* certainly asks for, in order."""
-    return [call.feature for call in plain_calls(sgl.function(func))]
+    return [call.feature for call in plain_calls(sgl.function(func)) if call.is_sure]
+
+
+def doubtful(func: Any) -> list[str]:
+    """Return what *func* may ask for besides, in order."""
+    calls = plain_calls(sgl.function(func))
+    return [call.feature for call in calls if not call.is_sure]
 
 
 def test_every_shape_is_told() -> None:
@@ -37,8 +43,8 @@ def test_every_shape_is_told() -> None:
     assert calls[0].where < calls[2].where
 
 
-def test_what_may_not_be_is_not_told() -> None:
-    """A value or a name of the author's, a choice and a loop say nothing."""
+def test_what_may_not_be_is_not_sure() -> None:
+    """A value or a name of the author's says nothing; a branch and a loop may."""
 
     def program(s: sgl.ProgramState, q: str, items: list[str]) -> None:
         gen = str
@@ -48,9 +54,10 @@ def test_what_may_not_be_is_not_told() -> None:
         s += sgl.user(q) if items else sgl.select("e", ["x"])
 
     assert features(program) == []
+    assert doubtful(program) == ["regex", "select"]
 
 
-def test_nothing_after_a_way_out_is_told() -> None:
+def test_nothing_after_a_way_out_is_sure() -> None:
     """Where a row may leave, what follows is left to the rows."""
 
     def program(s: sgl.ProgramState, q: str) -> Any:
@@ -62,6 +69,57 @@ def test_nothing_after_a_way_out_is_told() -> None:
         return s
 
     assert features(program) == ["regex"]
+    assert doubtful(program) == ["select"]
+
+
+@sgl.function
+def inner(s: sgl.ProgramState, q: str) -> None:
+    s += q + sgl.gen("a", json_schema=SCHEMA)
+
+
+def turn(s: sgl.ProgramState) -> None:
+    s += sgl.select("b", ["x"])
+
+
+def test_what_is_called_is_read() -> None:
+    """A function and a program that it calls are read where they stand, each once."""
+
+    def program(s: sgl.ProgramState, q: str) -> None:
+        turn(s)
+        inner.run(q=q)
+        inner(q)
+        for _ in range(2):
+            s += sgl.gen("c", regex="x")
+        if q:
+            turn(s)
+
+    assert features(program) == ["select", "json_schema", "regex"]
+    assert doubtful(program) == []
+
+
+OTHER = None
+
+
+def test_a_call_on_another_backend_says_nothing() -> None:
+    """What a program asks of a backend of its own is not asked of this one."""
+
+    def program(s: sgl.ProgramState, q: str) -> None:
+        inner(q, backend=OTHER)
+
+    assert features(program) == []
+
+
+def test_what_is_caught_is_not_sure() -> None:
+    """An author who catches a refusal goes on without."""
+
+    def program(s: sgl.ProgramState, q: str) -> None:
+        try:
+            s += q + sgl.gen("a", regex="x")
+        except ValueError:
+            s += sgl.select("b", ["x"])
+
+    assert features(program) == []
+    assert doubtful(program) == ["regex", "select"]
 
 
 def test_a_program_without_a_source_tells_nothing() -> None:
