@@ -11,7 +11,7 @@ import threading
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -309,17 +309,7 @@ class DurableOutput(Output):
         return replace(plain, **facts)  # type: ignore[arg-type]
 
     def _about(self, summary: RunSummary) -> Mapping[str, object]:
-        counts = {
-            "ok": summary.ok,
-            "failed": summary.failed,
-            "resumed": self.resumed,
-            "cut": summary.cut,
-            "seconds": round(summary.seconds, 3),
-            "usage": asdict(summary.usage),
-            "predicted_cached_tokens": summary.predicted_cached_tokens,
-            "prefix_usage": summary.plan.usage and asdict(summary.plan.usage),
-            "ended": now(),
-        }
+        counts = {**summary.facts(), "resumed": self.resumed, "ended": now()}
         return {**self._options.about, "last run": counts}
 
     def _cannot_write(self, path: Path, exc: OSError) -> RunStoppedError:

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from sglrun.backends.base import Usage
 from sglrun.batch.plan import Plan
 from sglrun.batch.results import RowResult
+from sglrun.batch.timeline import Timeline, Times
 from sglrun.errors import SglrunError
 
 
@@ -21,6 +22,7 @@ class RunSummary:
         plan: the shared prefix and what it cost.
         cut: generations that ended by ``length``.
         seconds: from the first row to the last.
+        times: how many rows ended when.
         stopped_by: what ended the run before its last row.
     """
 
@@ -30,6 +32,7 @@ class RunSummary:
     plan: Plan = field(default_factory=Plan)
     cut: int = 0
     seconds: float = 0.0
+    times: Times = field(default_factory=Times)
     stopped_by: SglrunError | None = None
 
     @property
@@ -44,6 +47,33 @@ class RunSummary:
         Every request begins with it; what was measured is ``usage.cached_tokens``.
         """
         return 0 if self.plan.usage is None else self.plan.tokens * self.usage.requests
+
+    @property
+    def saved_tokens(self) -> int:
+        """Tokens that were not computed again, less those of reading the prefix."""
+        sent = self.plan.usage or Usage()
+        return self.usage.cached_tokens - (sent.prompt_tokens - sent.cached_tokens)
+
+    def facts(self) -> dict[str, object]:
+        """Return what a manifest tells of the run, as JSON values."""
+        plan, sent = self.plan, self.plan.usage
+        return {
+            "ok": self.ok,
+            "failed": self.failed,
+            "cut": self.cut,
+            "seconds": round(self.seconds, 3),
+            "usage": asdict(self.usage),
+            "prefix": {
+                "characters": len(plan.text),
+                "tokens": plan.tokens,
+                "ended_by": plan.ended_by,
+                "where": plan.where,
+                "usage": None if sent is None else asdict(sent),
+            },
+            "predicted_cached_tokens": self.predicted_cached_tokens,
+            "saved_tokens": self.saved_tokens,
+            "times": asdict(self.times),
+        }
 
     @property
     def exit_code(self) -> int:
@@ -63,6 +93,7 @@ class Tally:
         self._ended: float | None = None
         self._usage = Usage()
         self._cut = 0
+        self._timeline = Timeline()
         self.ok = 0
         self.failed = 0
 
@@ -77,6 +108,7 @@ class Tally:
             self.ok += 1
         else:
             self.failed += 1
+        self._timeline.add(self._clock() - self._began, ok=result.ok)
         self._usage += result.usage
         self._cut += sum(
             reason == "length" for reason in result.finish_reasons.values()
@@ -96,5 +128,6 @@ class Tally:
             plan=plan,
             cut=self._cut,
             seconds=ended - self._began,
+            times=self._timeline.times,
             stopped_by=stopped_by,
         )

@@ -16,6 +16,7 @@ _SHORT_HELP: Mapping[str, str] = {
     "script": "Run a script written for SGLang.",
     "trace": "Show the shared prefix and the graph.",
     "check": "Check rows before they are run.",
+    "report": "Write one page about a run.",
     "doctor": "Say what would be used.",
     "models": "List or fetch local models.",
 }

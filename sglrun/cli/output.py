@@ -4,6 +4,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 
 from sglrun.backends.base import Backend
@@ -50,14 +51,16 @@ def open_output(
         layout=rows.format,
         overwrite=rows.overwrite,
         input_identity=reader.source.identity,
-        about=_about(config, backend),
+        about=_about(config, backend, reader.source.name),
         secrets=secrets,
         on_note=view.note,
     )
     return DurableOutput(rows.output, render, options)
 
 
-def _about(config: RunConfig, backend: Backend) -> Mapping[str, object]:
+def _about(
+    config: RunConfig, backend: Backend, inputs: str
+) -> Mapping[str, object]:
     """Return what a manifest tells besides the identity of the run."""
     return {
         "command": shlex.join(["sglrun", *sys.argv[1:]]),
@@ -65,7 +68,10 @@ def _about(config: RunConfig, backend: Backend) -> Mapping[str, object]:
             "sglrun": version_of("sglrun"),
             "python": platform.python_version(),
         },
+        "input": inputs,
+        "limit": config.rows.limit,
         "url": config.backend_options.url,
         "answered": described(backend),
+        "prices": None if config.prices is None else asdict(config.prices),
         "precache": config.speed.precache,
     }

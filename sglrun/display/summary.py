@@ -107,6 +107,8 @@ def as_event(outcome: Outcome) -> dict[str, object]:
         "seconds": round(summary.seconds, 3),
         **asdict(summary.usage),
         "prefix_tokens": summary.plan.tokens if summary.plan.usage else 0,
+        "predicted_cached_tokens": summary.predicted_cached_tokens,
+        "saved_tokens": summary.saved_tokens,
         "cut": summary.cut,
         "cost": outcome.cost,
         "output": outcome.output,
@@ -155,12 +157,20 @@ def _prefix(summary: RunSummary) -> Iterator[Line]:
     why = f"; {end}: {plan.ended_by}" if plan.ended_by else ""
     if plan.usage is not None:
         size = wording.of_many(plan.tokens, "token")
-        saved = wording.count(summary.predicted_cached_tokens)
-        text = f"{size} shared by all rows, read once: {saved} predicted as cached{why}"
+        text = f"{size} shared by all rows, read once; {_precached(summary)}{why}"
         yield Line(label="prefix", text=text)
     elif plan.text:
         size = wording.of_many(len(plan.text), "character")
         yield Line(label="prefix", text=f"{size} shared by all rows{why}")
+
+
+def _precached(summary: RunSummary) -> str:
+    predicted = f"cached: {wording.count(summary.predicted_cached_tokens)} predicted"
+    if not summary.usage.cached_tokens:  # which not every server tells
+        return f"{predicted}, none measured"
+    measured = wording.count(summary.usage.cached_tokens)
+    saved = wording.count(summary.saved_tokens)
+    return f"{predicted}, {measured} measured, {saved} saved"
 
 
 def _errors(complaints: Complaints) -> Iterator[Line]:

@@ -48,6 +48,15 @@ def duration(seconds: float) -> str:
     return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
 
 
+def latency(seconds: float) -> str:
+    """Return *seconds* in three digits: ``84 ms``, ``0.84 s``, ``12.3 s``, ``1:05``."""
+    if seconds < 0.0995:  # noqa: PLR2004 - rounds to two digits of a millisecond
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 9.995:  # noqa: PLR2004 - rounds to three digits
+        return f"{seconds:.2f} s"
+    return f"{seconds:.1f} s" if seconds < 59.95 else duration(seconds)  # noqa: PLR2004
+
+
 def share(part: int, whole: int) -> str:
     """Return *part* of *whole* in percent; 100% and 0% only where it is exact."""
     if not whole:

@@ -65,11 +65,9 @@ def test_the_summary_tells_the_run() -> None:
         "sglrun: 1,120 rows in 1:23, 12.0/s: 985 ok, 15 failed, 120 done before",
         "  requests 1,771",
         ("  tokens   1.20M prompt (1.04M cached, 86%), 31.2k completion; cost 1.2345"),
-        (
-            "  prefix   96 tokens shared by all rows, read once: 170k predicted as "
-            "cached;"
-        ),
-        "           ends at triage.py:10: the argument 'ticket'",
+        ("  prefix   96 tokens shared by all rows, read once; cached: 170k predicted,"),
+        ("           1.04M measured, 1.04M saved; ends at triage.py:10: the argument"),
+        "           'ticket'",
         "  cut      12 generations reached the token limit (finish_reason length)",
         ("  errors   12 x BadRequestError (triage.py:12): http://gpu:30000/generate"),
         "           answered 400: 9000 tokens are more than the model takes",
@@ -150,3 +148,31 @@ def test_the_event_is_json() -> None:
     assert (event["ok"], event["failed"], event["resumed"]) == (985, 15, 120)
     assert event["errors"][0]["count"] == 12
     assert event["exit_code"] == 1
+
+
+def test_a_server_that_tells_no_cached_tokens_is_told_so() -> None:
+    """Nothing measured is said, and no saving is made up."""
+    plan = Plan(text="x" * 400, tokens=100, usage=Usage(requests=1, prompt_tokens=100))
+    usage = Usage(requests=3, prompt_tokens=600)
+    summary = RunSummary(ok=3, usage=usage, plan=plan, seconds=1)
+
+    assert lines(Outcome(summary=summary))[3] == (
+        "  prefix   100 tokens shared by all rows, read once; cached: 300 predicted, none"
+    )
+
+
+def test_machines_read_what_the_prefix_saved() -> None:
+    """The event and the manifest tell prediction, measure and saving."""
+    plan = Plan(
+        text="x" * 400,
+        tokens=100,
+        usage=Usage(requests=1, prompt_tokens=100, cached_tokens=20),
+    )
+    usage = Usage(requests=3, prompt_tokens=600, cached_tokens=310)
+    summary = RunSummary(ok=3, usage=usage, plan=plan, seconds=1)
+    event = as_event(Outcome(summary=summary))
+
+    assert event["predicted_cached_tokens"] == 300
+    assert event["cached_tokens"] == 310
+    assert event["saved_tokens"] == 310 - 80
+    assert summary.facts()["saved_tokens"] == event["saved_tokens"]
