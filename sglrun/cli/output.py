@@ -58,9 +58,7 @@ def open_output(
     return DurableOutput(rows.output, render, options)
 
 
-def _about(
-    config: RunConfig, backend: Backend, inputs: str
-) -> Mapping[str, object]:
+def _about(config: RunConfig, backend: Backend, inputs: str) -> Mapping[str, object]:
     """Return what a manifest tells besides the identity of the run."""
     return {
         "command": shlex.join(["sglrun", *sys.argv[1:]]),

@@ -27,7 +27,9 @@ def render_trace(report: TraceReport, *, color: bool) -> str:
     with console.capture() as captured:
         _say(console, "prefix", _size(report.prefix, report.counted_by))
         _show_text(console, report.prefix.text)
-        _say(console, "ends", f"{ends.ended_by} ({ends.where or 'no line'})")
+        _say(
+            console, "ends", f"{f'{ends.where}: ' if ends.where else ''}{ends.ended_by}"
+        )
         _say(console, "advice", ends.advice)
         if report.rows is not None:
             _say(console, "rows", _compared(report.rows, report.prefix))
@@ -49,11 +51,14 @@ def _size(shared: SharedText, counted_by: str) -> str:
 
 
 def _compared(rows: SharedText, prefix: SharedText) -> str:
+    seen = f"the first {of_many(rows.rows, 'row')}"
+    more = len(rows.text) - len(prefix.text)
+    if more <= 0:
+        return f"{seen} share no more than that"
     characters = of_many(len(rows.text), "character")
-    more = rows.tokens - prefix.tokens
     return (
-        f"the first {of_many(rows.rows, 'row')} share {characters}, "
-        f"{of_many(rows.tokens, 'token')}: {more:,} more than every row must"
+        f"{seen} share {characters}, {of_many(rows.tokens, 'token')}: "
+        f"{of_many(more, 'character')} more than the program promises"
     )
 
 

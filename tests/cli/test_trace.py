@@ -48,8 +48,8 @@ def test_json_tells_the_prefix_and_its_end(folder: Path) -> None:
     assert told["ends"] == {
         "where": "prog.py:7",
         "reason": "argument 'lang'",
-        "advice": "say the 22 constant characters that follow it before prog.py:7 "
-        "uses it",
+        "advice": "no change is worth it: only 22 constant characters come after "
+        "{lang} and {ticket}",
     }
     assert told["counted_by"] == "counted by mock, mock"
 
@@ -82,7 +82,7 @@ def test_a_person_reads_a_tree(folder: Path) -> None:
     run = sglrun("trace", "prog.py", "in.jsonl", "-b", "mock", folder=folder)
 
     assert run.stdout.startswith("prefix  52 characters, 6 tokens (counted by mock")
-    assert "ends    argument 'ticket' (prog.py:7)\n" in run.stdout
+    assert "ends    prog.py:7: argument 'ticket'\n" in run.stdout
     assert "├── fork into 2  prog.py:10\n" in run.stdout
     assert "unknown: a comparison of variable 'team', taken as yes" in run.stdout
     assert "the first 3 rows share" in run.stdout

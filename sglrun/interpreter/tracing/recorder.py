@@ -24,7 +24,7 @@ from sglrun.interpreter.tracing.trace_end import (
     error_words,
 )
 from sglrun.interpreter.tracing.traced_stream import TracedStream, common_prefix, shared
-from sglrun.interpreter.tracing.value import Mark, Value
+from sglrun.interpreter.tracing.value import Value
 from sglrun.lang import ir
 
 _MOST_STEPS = 10_000
@@ -306,17 +306,11 @@ class Recorder(Observer):
             kind="argument",
             reason=str(first or "an argument, encoded"),
             where=next(filter(None, (each.marked_place() for each in streams)), where),
-            constant_after=max(map(self._said_after_mark, streams)),
+            following=max(
+                (each.following(self.marks) for each in streams),
+                key=lambda following: following.characters,
+            ),
         )
-
-    def _said_after_mark(self, stream: TracedStream) -> int:
-        """Return how many constant characters the author says after the first mark."""
-        texts = [
-            piece.value for piece, _ in stream.pieces if isinstance(piece, ir.Text)
-        ]
-        parts = [part for text in texts for part in self.marks.fragments(text)]
-        first = next((at for at, part in enumerate(parts) if isinstance(part, Mark)), 0)
-        return sum(len(part) for part in parts[first:] if isinstance(part, str))
 
     def _stop_unless_whole(self, reason: str) -> None:
         if not self._whole:

@@ -27,6 +27,21 @@ class TraceEndError(BaseException):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """What is said after the constant text, up to the first generation.
+
+    Attributes:
+        characters: those that are constant.
+        where: the last line of the author that says some.
+        names: the arguments that stand before them or between.
+    """
+
+    characters: int = 0
+    where: str | None = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEnd:
     """What ends the constant text.
 
@@ -36,7 +51,7 @@ class TraceEnd:
         where: the author's line.
         prompt: the constant text and messages before it.
         known: the first prompt as far as it is known, with the arguments in it.
-        constant_after: constant characters of it that come after ``prompt``.
+        following: constant text that comes after an argument.
     """
 
     kind: EndKind
@@ -44,18 +59,32 @@ class TraceEnd:
     where: str | None
     prompt: Prompt
     known: tuple[Fragment, ...] = ()
-    constant_after: int = 0
+    following: Following = Following()
 
     @property
     def advice(self) -> str:
         """The change to the program that would make the constant text longer."""
         at = self.where or "the end"
-        if self.kind == "argument" and self.constant_after:
-            return (
-                f"say the {self.constant_after:,} constant characters that follow it "
-                f"before {at} uses it"
-            )
-        return _ADVICE[self.kind].format(at=at)
+        found = self.following
+        if self.kind != "argument" or not found.characters:
+            return _ADVICE[self.kind].format(at=at)
+        names = _listed(found.names)
+        if found.characters < _WORTH_MOVING:
+            few = f"only {found.characters} constant characters come after {names}"
+            return f"no change is worth it: {few}"
+        if found.where in (None, self.where):
+            change = f"put {names} at the end of what {at} says"
+        else:
+            change = f"move {names} from {at} to below {found.where}"
+        return f"{change}: {found.characters:,} more characters would be shared"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    shown = [f"{{{name}}}" for name in names[:_MOST_NAMES]]
+    more = len(names) - len(shown)
+    if more:
+        shown.append(f"{more} more")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +143,19 @@ def error_words(raised: BaseException, marks: Marks) -> str:
     return f"{type(raised).__name__} while tracing: {text}"
 
 
+_WORTH_MOVING = 64  # characters; less is not worth a change
+_MOST_NAMES = 3
 _ADVICE: Mapping[str, str] = {
-    "argument": "none is needed: only the row's own text follows",
-    "question": "say what is constant before {at} looks at the value",
-    "generation": "none is needed: the whole first prompt is shared",
-    "fork": "say what the branches share before {at} forks",
-    "image": "say what is constant before {at} adds the image",
-    "error": "say what is constant before {at}, which fails without a row's value",
-    "budget": "say what is constant before the loop at {at}",
-    "time": "make the program's own code faster, or do it before the program",
-    "end": "none is needed: the program says nothing more",
+    "argument": "no change is needed: what follows is the row's own text",
+    "question": "say what all rows have in common before {at}, where the program "
+    "goes by what the row says",
+    "generation": "no change is needed: the whole first prompt is shared",
+    "fork": "if the branches begin alike, say that once before {at} forks",
+    "image": "say what all rows have in common before {at} adds the image",
+    "error": "say what all rows have in common before {at}, which fails without a row",
+    "budget": "say what all rows have in common before the loop at {at}, which does "
+    "not end without a row",
+    "time": "let the program do less before its first generation: it was not there "
+    "when the time was over",
+    "end": "no change is needed: the program asks nothing of a model",
 }

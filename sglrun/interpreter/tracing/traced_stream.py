@@ -4,7 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sglrun.interpreter.observer import Observed
-from sglrun.interpreter.tracing.marks import has_mark
+from sglrun.interpreter.tracing.marks import Marks, has_mark
+from sglrun.interpreter.tracing.trace_end import Following
+from sglrun.interpreter.tracing.value import Mark
 from sglrun.lang import ir
 from sglrun.lang.prompt import Prompt
 
@@ -34,6 +36,20 @@ class TracedStream:
             if isinstance(piece, ir.Text) and has_mark(piece.value):
                 return where
         return None
+
+    def following(self, marks: Marks) -> Following:
+        """Return what is said from the first text with an unknown value on."""
+        characters, last = 0, None
+        names: dict[str, None] = {}
+        said = [(p.value, where) for p, where in self.pieces if isinstance(p, ir.Text)]
+        for text, where in said:
+            for part in marks.fragments(text):
+                if isinstance(part, Mark):
+                    names |= {each.name or "…": None for each in part.value.parts()}
+                elif names:
+                    characters += len(part)
+                    last = where
+        return Following(characters=characters, where=last, names=tuple(names))
 
     def forget_from(self, where: str | None) -> None:
         """Forget what was added from the first piece of the line *where* on."""

@@ -75,7 +75,7 @@ def test_text_before_an_argument_is_the_prefix() -> None:
     assert prefix.ended_by == "argument 'q'"
     assert prefix.where == line_of(body, 2)
     assert prefix.advice == (
-        f"say the 10 constant characters that follow it before {prefix.where} uses it"
+        "no change is worth it: only 10 constant characters come after {q}"
     )
 
 
@@ -307,7 +307,7 @@ def test_the_first_prompt_may_be_constant() -> None:
     prefix = traced(body)
 
     assert (prefix.prompt.text, prefix.ended_by) == (SYS, "a generation")
-    assert prefix.advice.startswith("none is needed")
+    assert prefix.advice.startswith("no change is needed")
 
 
 def test_branches_share_what_stands_before_the_fork() -> None:
