@@ -298,6 +298,8 @@ class BackendOptions:
         timeout_s: seconds until an answer must be complete.
         chat_template: a template's name, or the path of a ``tokenizer_config.json``
             or a Jinja file, over the model's own.
+        exact: the embedded engine's answers do not depend on what runs beside them;
+            a server's are its own matter.
     """
 
     model: str | None = None
@@ -306,6 +308,7 @@ class BackendOptions:
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 600.0
     chat_template: str | None = None
+    exact: bool = True
 
 
 def template_of(options: BackendOptions) -> ChatTemplate | None:

@@ -236,6 +236,7 @@ def _backend_options(
         headers=dict(backend.headers),
         timeout_s=backend.timeout,
         chat_template=backend.chat_template,
+        exact=backend.exact,
     )
 
 

@@ -158,6 +158,12 @@ class BackendSettings:
     timeout: float = _setting(
         SECONDS, default=600.0, help="Longest wait for one answer, in seconds."
     )
+    exact: bool = _setting(
+        SWITCH,
+        default=True,
+        help="local: the same answer whatever runs beside it; --no-exact is faster.",
+        negative="--no-exact",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ def create(options: BackendOptions) -> Backend:
     """Return the embedded engine with its model loaded; waits for the load.
 
     Of *options* it reads ``model`` (the name or path of a GGUF file; without it the
-    bundled model) and ``chat_template`` (without it the model file's own).
+    bundled model), ``chat_template`` (without it the model file's own) and ``exact``.
 
     Raises:
         ConfigError: the engine's libraries are missing or cannot be used here.

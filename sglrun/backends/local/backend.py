@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -178,6 +179,7 @@ class LocalBackend(Backend):
             "max_total_tokens": self._settings.tokens,
             "cached_tokens": self._runtime.engine.cached_tokens,
             "threads": usable_processors(),
+            "exact": self._settings.exact,
         }
 
     def close(self) -> None:
@@ -295,7 +297,11 @@ def start_backend(options: BackendOptions) -> LocalBackend:
     template = None
     if options.chat_template is not None:
         template = named_template(options.chat_template)
-    return LocalBackend(store.find_model(options.model), chat_template=template)
+    return LocalBackend(
+        store.find_model(options.model),
+        chat_template=template,
+        settings=replace(_SETTINGS, exact=options.exact),
+    )
 
 
 def _patterns(given: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:

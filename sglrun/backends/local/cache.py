@@ -76,6 +76,11 @@ class PrefixCache:
         self._apply(cut)
         return True
 
+    def thin_out(self) -> None:
+        """Give up what was used least recently until half of the cells are free."""
+        while self._tree.size > self.cells // 2 and self.evict():
+            pass
+
     def take(self, source: int | None, length: int) -> int:
         """Return a sequence that shares the first *length* cells of *source*.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sglrun.backends.local.cell_log import CellLog
 from sglrun.backends.local.layout import Batch
 from sglrun.backends.local.model import Model
 from sglrun.backends.local.processors import usable_processors
@@ -30,19 +31,19 @@ class ContextSettings:
 
     Attributes:
         cells: tokens that the KV cache holds, over all sequences.
-        sequences: sequences that may share it; at most 255.
+        sequences: sequences that may share it; at most 254.
         batch: tokens of one step.
-        exact: logits are the same to the bit whatever else is in a step and whatever
-            is cached, on one machine with one number of threads and weights that are
-            quantized, as far as was measured on prompts of some hundred tokens. Prompts
-            of over a thousand were seen to differ still, once their cells lay apart in
-            the cache. Without it other company is always rounded differently, a score
-            by up to a hundredth, and a close call may end differently; prompts are read
-            about a quarter faster, and texts written as fast.
+        exact: logits are the same to the bit whatever else is in a step, whatever is
+            cached and however it came there, for prompts up to the context's length,
+            on one machine with one number of threads and weights that are quantized.
+            Without it other company is rounded differently, a score by up to a
+            hundredth and more after long prompts, and a close call may end
+            differently; prompts are read about a quarter faster, and texts written as
+            fast.
     """
 
     cells: int = 16384
-    sequences: int = 255
+    sequences: int = 254
     batch: int = 512
     exact: bool = True
 
@@ -87,8 +88,9 @@ class Context:
         params.n_ctx = settings.cells
         params.n_batch = settings.batch
         params.n_ubatch = settings.kernel_batch
-        params.n_seq_max = settings.sequences + 1
+        params.n_seq_max = settings.sequences + 2
         self._spare = settings.sequences
+        self._let_go = settings.sequences + 1
         params.n_threads = params.n_threads_batch = usable_processors()
         # One pool for all sequences, so that a fork shares cells and copies nothing.
         params.kv_unified = True
@@ -102,6 +104,14 @@ class Context:
         self._handle: int = handle
         self._memory: int = library.llama_get_memory(handle)
         self._batch = _BatchBuffers(settings.batch)
+        self._log = CellLog(settings.cells) if settings.exact else None
+
+    @property
+    def room(self) -> int:
+        """Tokens that can be computed before ``compact`` is called for."""
+        if self._log is None:
+            return self.settings.cells
+        return self._log.room - 1  # for the token that pads a step
 
     def decode(self, entries: list[Entry]) -> int:
         """Compute one step; return 0, or ``CACHE_FULL`` with nothing changed.
@@ -111,14 +121,17 @@ class Context:
         Raises:
             RuntimeError: the library refused the step.
         """
+        given = entries
         padded = self.settings.exact and len(entries) % _EXACT_KERNEL_BATCH == 1
         if padded:
             entries = [*entries, Entry(entries[0].token, 0, self._spare, wanted=False)]
         code: int = self._library.llama_decode(self._handle, self._batch.fill(entries))
         if padded:
-            self.truncate(self._spare, 0)
+            self._remove(self._spare, 0)
         if code not in (0, CACHE_FULL):
             raise RuntimeError(f"llama_decode returned {code}")
+        if self._log is not None and code == 0:
+            self._log.append(entry.sequence for entry in given)
         return code
 
     def logits(self, index: int) -> Logits:
@@ -129,11 +142,42 @@ class Context:
 
     def fork(self, source: int, target: int, length: int) -> None:
         """Let *target*, which is empty, share the first *length* cells of *source*."""
-        self._library.llama_memory_seq_cp(self._memory, source, target, 0, length)
+        if self._log is not None:
+            self._log.share(source, target, length)
+        self._copy(source, target, 0, length)
 
     def truncate(self, sequence: int, length: int) -> None:
         """Let go of the cells of *sequence* from position *length* on."""
-        self._library.llama_memory_seq_rm(self._memory, sequence, length, -1)
+        if self._log is None:
+            self._remove(sequence, length)
+        elif self._log.cut(sequence, length):
+            # Filled they stay, or the next tokens would lie before those they follow.
+            self._copy(sequence, self._let_go, length, -1)
+            self._remove(sequence, length)
+            if self._log.is_empty:
+                self.compact()
+
+    def compact(self) -> None:
+        """Free the cells that were let go of; logits are not valid afterwards.
+
+        Holds a copy of the cells that are needed while it lasts.
+        """
+        if self._log is None:
+            return
+        self._remove(self._let_go, 0)
+        if self._log.lay_anew():
+            library, handle = self._library, self._handle
+            size = library.llama_state_get_size(handle)
+            kept = np.empty(size, np.uint8)
+            library.llama_state_get_data(handle, kept.ctypes.data, size)
+            if library.llama_state_set_data(handle, kept.ctypes.data, size) != size:
+                raise RuntimeError("llama_state_set_data could not restore the cells")
+
+    def _copy(self, source: int, target: int, start: int, end: int) -> None:
+        self._library.llama_memory_seq_cp(self._memory, source, target, start, end)
+
+    def _remove(self, sequence: int, start: int) -> None:
+        self._library.llama_memory_seq_rm(self._memory, sequence, start, -1)
 
     def close(self) -> None:
         """Free the cache."""

@@ -196,6 +196,9 @@ SIGNATURES: Mapping[str, tuple[object, tuple[object, ...]]] = {
         None,
         (_pointer, c.c_int32, c.c_int32, c.c_int32, c.c_int32),
     ),
+    "llama_state_get_size": (c.c_size_t, (_pointer,)),
+    "llama_state_get_data": (c.c_size_t, (_pointer, _pointer, c.c_size_t)),
+    "llama_state_set_data": (c.c_size_t, (_pointer, _pointer, c.c_size_t)),
     "llama_decode": (c.c_int32, (_pointer, Batch)),
     "llama_get_logits_ith": (_pointer, (_pointer, c.c_int32)),
     "llg_new_tokenizer": (

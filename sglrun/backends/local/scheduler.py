@@ -28,6 +28,15 @@ class Computer(Cells, Protocol):
 
     settings: ContextSettings
 
+    @property
+    def room(self) -> int:
+        """Tokens that can be computed before ``compact`` is called for."""
+        ...
+
+    def compact(self) -> None:
+        """Free the cells that were let go of."""
+        ...
+
     def decode(self, entries: list[Entry]) -> int:
         """Compute a step; 0, or ``CACHE_FULL`` with nothing changed."""
         ...
@@ -78,6 +87,9 @@ class Scheduler:
         self._drop_cancelled()
         self._admit()
         entries, served = self._plan()
+        if len(entries) > self._context.room:
+            self.cache.thin_out()
+            self._context.compact()
         if entries and self._context.decode(entries) == CACHE_FULL:
             self._relieve()
             return

@@ -38,6 +38,8 @@ class FakeContext:
 
     Attributes:
         computed: tokens computed so far.
+        filled: cells that were filled since they were last counted anew.
+        compacted: how often they were.
         steps: the number of tokens in each step.
     """
 
@@ -45,6 +47,8 @@ class FakeContext:
         self.settings = ContextSettings(cells=cells, sequences=sequences, batch=batch)
         self.cells: dict[int, list[list[int]]] = {}
         self.computed = 0
+        self.filled = 0
+        self.compacted = 0
         self.steps: list[int] = []
         self._histories: list[Tokens] = []
 
@@ -58,12 +62,26 @@ class FakeContext:
         """Let go of cells."""
         self.cells[sequence] = self.cells.get(sequence, [])[:length]
 
+    @property
+    def room(self) -> int:
+        """Return how many cells lie behind those that were filled."""
+        return self.settings.cells - self.filled
+
+    def compact(self) -> None:
+        """Count only what is still held."""
+        self.compacted += 1
+        self.filled = len(self._used())
+
+    def _used(self) -> set[int]:
+        return {id(cell) for cells in self.cells.values() for cell in cells}
+
     def decode(self, entries: list[Entry]) -> int:
         """Fill cells, if enough are free."""
         assert 0 < len(entries) <= self.settings.batch
-        used = {id(cell) for cells in self.cells.values() for cell in cells}
-        if len(used) + len(entries) > self.settings.cells:
+        if len(self._used()) + len(entries) > self.settings.cells:
             return CACHE_FULL
+        assert len(entries) <= self.room, "no room was made"
+        self.filled += len(entries)
         self._histories = []
         for entry in entries:
             cells = self.cells.setdefault(entry.sequence, [])

@@ -1,0 +1,79 @@
+"""The context with its real model."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sglrun.backends.local.context import Context, ContextSettings, Entry, Logits
+from sglrun.backends.local.model import Model
+from sglrun.backends.local.tokenizer import Tokenizer
+
+pytestmark = pytest.mark.engine
+
+LENGTH = 160
+TEXT = "".join(f"{n} ships lay in the harbour, {n * 7} at sea. " for n in range(40))
+
+
+@pytest.fixture(scope="module")
+def model(model_path: Path) -> Iterator[Model]:
+    """The weights."""
+    model = Model(model_path)
+    yield model
+    model.close()
+
+
+@pytest.fixture
+def context(model: Model) -> Iterator[Context]:
+    """A context that two texts fill."""
+    settings = ContextSettings(cells=256, sequences=8)
+    context = Context(model, Tokenizer(model).size, settings)
+    yield context
+    context.close()
+
+
+def read(
+    context: Context, tokens: Sequence[int], *, start: int = 0, sequence: int = 0
+) -> Logits:
+    """Compute *tokens* from position *start* on; return the last one's logits."""
+    last = len(tokens) - 1
+    entries = [Entry(t, start + n, sequence, n == last) for n, t in enumerate(tokens)]
+    if len(entries) > context.room:
+        context.compact()
+    assert context.decode(entries) == 0
+    return context.logits(last).copy()
+
+
+def test_the_past_of_the_cache_changes_nothing(model: Model, context: Context) -> None:
+    """A text scores the same to the bit wherever room for each part of it was found.
+
+    The second part goes where room was left below the first, or above it once what
+    is held was moved down; in neither case may a token lie before those it follows.
+    """
+    tokens = Tokenizer(model).encode(TEXT)[:LENGTH]
+    alone = read(context, tokens)
+    for other in (40, 90):
+        context.truncate(0, 0)
+        read(context, tokens[:other], sequence=1)
+        read(context, tokens[:64])
+        context.fork(0, 2, 32)
+        read(context, tokens[32:50], start=32, sequence=2)
+        context.truncate(1, 0)
+        among = read(context, tokens[64:], start=64)
+        context.truncate(2, 0)
+
+        assert np.array_equal(among, alone)
+
+
+def test_what_is_moved_stays_what_it_was(model: Model, context: Context) -> None:
+    """A fork goes on exactly from cells that were moved down under it."""
+    tokens = Tokenizer(model).encode(TEXT)[:LENGTH]
+    alone = read(context, tokens[:80])
+    read(context, tokens[:60], sequence=1)
+    context.truncate(0, 40)
+    context.fork(0, 2, 40)
+    context.compact()
+
+    assert context.room == 256 - 1 - 40 - 60
+    assert np.array_equal(read(context, tokens[40:80], start=40, sequence=2), alone)
