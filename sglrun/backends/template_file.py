@@ -45,13 +45,23 @@ def _source(path: Path) -> tuple[str, str | None]:
     beside = path.with_name(_JINJA)
     if found is None and beside.is_file():
         found = beside.read_text("utf-8")
-    if isinstance(found, list):  # several, by name
-        named = {each["name"]: each["template"] for each in found}
-        found = named.get("default")
+    found = _default(found)
     if not isinstance(found, str):
         raise ValueError("it has no chat_template")  # noqa: TRY004 - not a caller's
     is_config = "eos_token" in config
     return found, _token(config) if is_config else _end(path.with_name(_CONFIG))
+
+
+def _default(found: object) -> object:
+    """Return the one that is used in a talk, where there are several by name."""
+    if isinstance(found, list):
+        found = {each.get("name"): each.get("template") for each in found}
+    if not isinstance(found, Mapping):
+        return found
+    if "default" not in found:
+        names = ", ".join(map(repr, found)) or "none"
+        raise ValueError(f"it has no chat_template called 'default' (it has {names})")
+    return found["default"]
 
 
 def _end(config: Path) -> str | None:

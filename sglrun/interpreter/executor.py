@@ -9,7 +9,6 @@ waits before it. The rest is left to a thread that ends when nothing is left to 
 that there is nothing to close and nothing to lose.
 """
 
-import contextvars
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -23,6 +22,7 @@ from sglrun.interpreter.failure import Failure
 from sglrun.interpreter.observer import Observer
 from sglrun.interpreter.task import Task
 from sglrun.interpreter.text_stream import TextStreams
+from sglrun.interpreter.workers import WORKERS
 from sglrun.lang import ir
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
@@ -122,12 +122,8 @@ class StreamExecutor:
             self._raise_failure()
 
     def _start_thread(self, where: str | None) -> None:
-        context = contextvars.copy_context()
-        thread = threading.Thread(
-            target=context.run, args=(self._drain,), name="sglrun-program", daemon=True
-        )
         try:
-            thread.start()
+            WORKERS.run(self._drain)
         except RuntimeError as exc:  # the system has none left: nobody must wait
             self.fail(Failure(cause=exc, where=where))
             self._drain()

@@ -12,6 +12,7 @@ from sglrun.interpreter.compiling.compiler import CompiledProgram, compile_progr
 from sglrun.interpreter.definitions import note_definition, note_run
 from sglrun.interpreter.global_config import global_config
 from sglrun.interpreter.program import Program
+from sglrun.interpreter.progress import shown
 from sglrun.interpreter.run import run_program, run_program_batch, running_settings
 from sglrun.interpreter.state import ProgramState
 from sglrun.interpreter.tracing.tracer import Trace, trace_prefix, trace_program
@@ -88,7 +89,7 @@ class Function(Program):
             batch: the arguments of each run, by name or by position.
             backend: the model side; the default backend if it is not given.
             num_threads: runs at the same time; ``"auto"`` is 96, or 16 for each core.
-            progress_bar: accepted as in the reference, and without effect.
+            progress_bar: show on stderr how many runs are done.
             generator_style: return an iterator that yields states as soon as those
                 before them are there, instead of a list.
             **sampling: sampling parameters by name.
@@ -97,7 +98,6 @@ class Function(Program):
             ProgramError: no backend.
             TypeError: *batch* is no sequence.
         """
-        del progress_bar
         note_run(self)
         if not isinstance(batch, list | tuple):
             raise TypeError(
@@ -109,6 +109,8 @@ class Function(Program):
             self._sampling(sampling),
             None if num_threads == "auto" else num_threads,
         )
+        if progress_bar:
+            states = shown(states, name=self.name, total=len(batch))
         return states if generator_style else list(states)
 
     def _batch(

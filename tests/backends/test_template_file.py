@@ -39,6 +39,7 @@ def written(file: Path, text: str) -> str:
                 {"name": "default", "template": CHATML},
             ]
         },
+        {"chat_template": {"rag": "no", "default": CHATML}},
     ],
 )
 def test_a_models_configuration(tmp_path: Path, config: dict[str, object]) -> None:
@@ -106,4 +107,17 @@ def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     path = written(tmp_path / "a.jinja", CHATML)
 
     with pytest.raises(ConfigError, match=r"pip install 'sglrun\[template\]'"):
+        named_template(path)
+
+
+def test_several_templates_without_a_default_are_named(tmp_path: Path) -> None:
+    """Which of them writes a talk is not guessed."""
+    several = [
+        {"name": "tool_use", "template": CHATML},
+        {"name": "rag", "template": ""},
+    ]
+    text = json.dumps({"chat_template": several})
+    path = written(tmp_path / "tokenizer_config.json", text)
+
+    with pytest.raises(ConfigError, match=r"'default' \(it has 'tool_use', 'rag'\)"):
         named_template(path)
