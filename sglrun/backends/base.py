@@ -70,6 +70,15 @@ class Usage:
             completion_tokens=self.completion_tokens + other.completion_tokens,
         )
 
+    def __sub__(self, other: Self) -> "Usage":
+        """Return what is left of these without *other*, which is a part of them."""
+        return Usage(
+            requests=self.requests - other.requests,
+            prompt_tokens=self.prompt_tokens - other.prompt_tokens,
+            cached_tokens=self.cached_tokens - other.cached_tokens,
+            completion_tokens=self.completion_tokens - other.completion_tokens,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -79,10 +88,13 @@ class Request:
         prompt: the text and messages so far; an open assistant turn may hold text
             that the generation continues.
         sampling: complete: every field that has a default is set.
+        branch: the fork that asks, and the forks around it, each by its number; equal
+            requests of one program are told apart by it.
     """
 
     prompt: Prompt
     sampling: SamplingParams
+    branch: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,12 +130,14 @@ class SelectRequest:
         unconditional: score the options' tokens without the prompt too.
         needs_scores: an option that the model only writes is no answer, as where one
             is drawn by the scores.
+        branch: as in ``Request``.
     """
 
     prompt: Prompt
     choices: tuple[str, ...]
     unconditional: bool = False
     needs_scores: bool = False
+    branch: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

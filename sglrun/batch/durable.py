@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-from sglrun.batch.digests import NO_DIGEST, SIZE, DigestIndex, digest
+from sglrun.batch.digests import SIZE, DigestIndex, digest
 from sglrun.batch.identity import Identity, identity_changes
 from sglrun.batch.journal import Entry, Journal, sync_folder
 from sglrun.batch.manifest import (
@@ -24,11 +24,12 @@ from sglrun.batch.manifest import (
     read_manifest,
     write_manifest,
 )
-from sglrun.batch.ordering import write_ordered
+from sglrun.batch.ordering import entries_of, write_ordered
 from sglrun.batch.output import Output, Render
 from sglrun.batch.results import Layout, RowResult
 from sglrun.batch.rows import Row
 from sglrun.batch.run_files import RunFiles
+from sglrun.batch.steps import StepLog
 from sglrun.batch.summary import RunSummary
 from sglrun.errors import ResultsError, ResultsLockedError, RunStoppedError
 
@@ -47,7 +48,8 @@ class DurableOptions:
         overwrite: begin anew, whatever is there.
         input_identity: device and file number of the input.
         about: what else the manifest is to say.
-        secrets: texts that must not appear in the manifest.
+        secrets: texts that must not appear in the manifest, nor in kept answers.
+        replay: keep the answers of rows that are not finished, and use them.
         on_note: told what a user should know.
     """
 
@@ -57,6 +59,7 @@ class DurableOptions:
     input_identity: tuple[int, int] | None = None
     about: Mapping[str, object] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
+    replay: bool = True
     on_note: Callable[[str], None] = lambda _: None
 
 
@@ -92,6 +95,10 @@ class DurableOutput(Output):
         self._places = array("Q")
         self._entries = array("q")
         self._frozen: Manifest | None = None  # complete results, not in a journal yet
+        self._kept = StepLog(
+            self._files.steps, secrets=options.secrets, on_note=options.on_note
+        )
+        self.steps = self._kept if options.replay else None
         self._journal = self._open_journal()
         try:
             self._begin()
@@ -126,10 +133,12 @@ class DurableOutput(Output):
                 line=self._render(result),
                 finished=result.ok,
                 key=digest(result.row.content),
+                serial=result.serial,
             )
             for result in results
         ]
         places = self._journal.append(entries)
+        self._kept.settle(result.serial for result in results if result.ok)
         with self._lock:
             for result, place in zip(results, places, strict=True):
                 self._entries[result.index] = len(self._places)
@@ -164,7 +173,14 @@ class DurableOutput(Output):
                 size_bytes=ordered.size_bytes,
                 sha256=ordered.sha256,
                 keys=ordered.keys,
-                about=self._about(summary),
+                about={
+                    **self._options.about,
+                    "last run": {
+                        **summary.facts(),
+                        "resumed": self.resumed,
+                        "ended": now(),
+                    },
+                },
             )
             write_manifest(
                 self._files.manifest, manifest, secrets=self._options.secrets
@@ -175,10 +191,12 @@ class DurableOutput(Output):
             raise self._cannot_write(self.path, exc) from exc
         finally:
             new.unlink(missing_ok=True)
+        self._kept.finish()  # before the journal goes, which tells whose they are
         self._journal.remove()
 
     def close(self) -> None:
         """Let go of the journal, and remove it if it is empty."""
+        self._kept.close()
         if self._journal.size == 0:
             self._journal.remove()
         self._journal.close()
@@ -203,6 +221,7 @@ class DurableOutput(Output):
         before = read_manifest(self._files.manifest)
         if self._options.overwrite:
             self._journal.truncate(0)
+            self._kept.discard()
         elif self._journal.size:
             self._check_identity(before, self._files.part)
             self._read_journal()
@@ -210,7 +229,13 @@ class DurableOutput(Output):
             manifest = self._check_identity(before, self.path)
             if manifest.state == "complete":
                 self._read_complete(manifest)
+                self._read_steps()
                 return
+        elif self._files.steps_size and before is not None:
+            self._check_identity(before, self._files.steps)
+        else:  # answers of a run that nobody knows
+            self._kept.discard()
+        self._read_steps()
         self._write_running()
 
     def _check_identity(self, before: Manifest | None, place: Path) -> Manifest:
@@ -237,10 +262,19 @@ class DurableOutput(Output):
             if entry.finished:
                 self._index.add(entry.key)
                 self._places.append(place)
-        if self._journal.torn:
+                self._kept.settle([entry.serial])
+        self._note_torn(self._files.part, self._journal.torn)
+
+    def _read_steps(self) -> None:
+        if self.steps is not None and self._files.steps_size:
+            self.steps.load()
+            self._note_torn(self._files.steps, self.steps.torn)
+
+    def _note_torn(self, path: Path, torn: int) -> None:
+        if torn:
             self._options.on_note(
-                f"{str(self._files.part)!r} had {self._journal.torn} bytes of no whole "
-                "line, torn when a run was killed; they are dropped"
+                f"{str(path)!r} had {torn} bytes of no whole line, torn when a run was "
+                "killed; they are dropped"
             )
 
     def _read_complete(self, manifest: Manifest) -> None:
@@ -277,7 +311,7 @@ class DurableOutput(Output):
                 stack.callback(part.close)
                 part.truncate(0)
                 file = stack.enter_context(self.path.open("rb", _BUFFER_SIZE))
-                entries = _complete_entries(file, manifest.keys)
+                entries = entries_of(file, manifest.keys)
                 places = array("Q")
                 while some := tuple(islice(entries, _AT_ONCE)):
                     places.extend(part.append(some))
@@ -308,18 +342,8 @@ class DurableOutput(Output):
         )
         return replace(plain, **facts)  # type: ignore[arg-type]
 
-    def _about(self, summary: RunSummary) -> Mapping[str, object]:
-        counts = {**summary.facts(), "resumed": self.resumed, "ended": now()}
-        return {**self._options.about, "last run": counts}
-
     def _cannot_write(self, path: Path, exc: OSError) -> RunStoppedError:
         return RunStoppedError(
             f"cannot write {str(path)!r}: {exc.strerror}; finished rows are kept in "
             f"{str(self._files.part)!r}: make room and give the same command again"
         )
-
-
-def _complete_entries(lines: Iterable[bytes], keys: bytes) -> Iterator[Entry]:
-    for row, line in enumerate(lines):
-        key = keys[SIZE * row : SIZE * (row + 1)]
-        yield Entry(line=line, finished=key != NO_DIGEST, key=key)

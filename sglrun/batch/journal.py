@@ -1,8 +1,9 @@
-"""The journal: finished rows on the disk, in the order they came.
+"""The journal: what is finished, on the disk, in the order it came.
 
-Each line is a result as it is rendered with one more member at its end, which holds
-whether the row is finished, the digest of its content, and a checksum of the line. What
-a crash leaves behind the last whole line is cut off and named.
+Each line is a JSON object as it is rendered with one more member at its end, which
+holds whether the row is finished, the digest of its content, the number that ties it to
+lines of another journal where it has one, and a checksum of the line. What a crash
+leaves behind the last whole line is cut off and named.
 
 Rule: nothing else writes this file, and a write that fails leaves whole lines only.
 """
@@ -25,24 +26,27 @@ _SYNC_S = 1.0
 _BUFFER_SIZE = 1 << 20
 _MARK = b', "_journal": "'
 _TAIL = re.compile(
-    rb', "_journal": "(ok|no) ([0-9a-f]{%d}) ([0-9a-f]{8})"\}\n' % (2 * SIZE)
+    rb', "_journal": "((ok|no) ([0-9a-f]{%d})(?: ([0-9a-f]{8}))?) ([0-9a-f]{8})"\}\n\Z'
+    % (2 * SIZE)
 )
-_TAIL_LENGTH = len(_MARK) + 2 + 1 + 2 * SIZE + 1 + 8 + len(b'"}\n')
+_LONGEST_TAIL = len(_MARK) + 2 + 1 + 2 * SIZE + 2 * (1 + 8) + len(b'"}\n')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One row in the journal.
+    """One line of a journal.
 
     Attributes:
-        line: the result as it was rendered, with its end.
+        line: the object as it was rendered, with its end.
         finished: the row is not to be run again.
         key: the digest of the row's content.
+        serial: the number under which the answers of the row are kept; 0 if none are.
     """
 
     line: bytes
     finished: bool
     key: bytes
+    serial: int = 0
 
 
 def pack(entry: Entry) -> bytes:
@@ -50,20 +54,25 @@ def pack(entry: Entry) -> bytes:
     body = entry.line.rstrip(b"\n").removesuffix(b"}")
     status = b"ok" if entry.finished else b"no"
     known = b"%b %b" % (status, entry.key.hex().encode())
+    if entry.serial:
+        known += b" %08x" % entry.serial
     return b'%b%b%b %08x"}\n' % (body, _MARK, known, zlib.crc32(body + known))
 
 
 def unpack(packed: bytes) -> Entry | None:
     """Return what *packed* holds; ``None`` if it is not a whole line of a journal."""
-    found = _TAIL.fullmatch(packed[-_TAIL_LENGTH:])
+    found = _TAIL.search(packed, max(0, len(packed) - _LONGEST_TAIL))
     if found is None:
         return None
-    status, key, checksum = found.groups()
-    body = packed[:-_TAIL_LENGTH]
-    if int(checksum, 16) != zlib.crc32(body + status + b" " + key):
+    known, status, key, serial, checksum = found.groups()
+    body = packed[: found.start()]
+    if int(checksum, 16) != zlib.crc32(body + known):
         return None
     return Entry(
-        line=body + b"}\n", finished=status == b"ok", key=bytes.fromhex(key.decode())
+        line=body + b"}\n",
+        finished=status == b"ok",
+        key=bytes.fromhex(key.decode()),
+        serial=int(serial or b"0", 16),
     )
 
 

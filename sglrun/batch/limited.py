@@ -1,7 +1,7 @@
 """The limited backend: a backend as one row sees it, with tries, limits and counts."""
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from sglrun.backends.base import (
     Backend,
@@ -12,9 +12,11 @@ from sglrun.backends.base import (
     SelectRequest,
     Usage,
 )
+from sglrun.batch.answers import Asked
 from sglrun.batch.limits import DeadlineError, Limits, Retries
 from sglrun.batch.meter import Meter
 from sglrun.batch.nearest import WRITTEN, check_nearest, nearest, nearest_choice
+from sglrun.batch.steps import RowSteps
 from sglrun.errors import BackendError, BackendTimeoutError, RateLimitError
 from sglrun.lang.prompt import Prompt
 
@@ -36,6 +38,7 @@ class LimitedBackend(Backend):
         *,
         timeout_s: float | None = None,
         approximate: bool = False,
+        steps: RowSteps | None = None,
     ) -> None:
         """Stand before *backend*.
 
@@ -45,6 +48,7 @@ class LimitedBackend(Backend):
             meter: counts what this row asks.
             timeout_s: from now on, when the row may ask no more.
             approximate: do what the backend cannot do exactly as nearly as it can.
+            steps: what the row was answered in an earlier run, and is in this.
         """
         self.kind = backend.kind
         self.model = backend.model
@@ -55,6 +59,7 @@ class LimitedBackend(Backend):
         self._meter = meter
         self._timeout_s = timeout_s
         self._approximate = approximate
+        self._steps = steps
         self._deadline = None if timeout_s is None else limits.clock() + timeout_s
 
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
@@ -64,9 +69,11 @@ class LimitedBackend(Backend):
             BackendError: no usable answer came.
         """
         if not self._approximate:
-            return self._ask(lambda: self._backend.generate(request, on_text))
+            return self._ask(request, lambda: self._backend.generate(request, on_text))
         near = nearest(self.capabilities, request)
-        answer = self._ask(lambda: self._backend.generate(near.request, on_text))
+        answer = self._ask(
+            near.request, lambda: self._backend.generate(near.request, on_text)
+        )
         self._meter.approximated(*near.said)
         check_nearest(request, near.request, answer)
         return answer
@@ -80,7 +87,7 @@ class LimitedBackend(Backend):
         said = ""
         if self._approximate:
             request, said = nearest_choice(self.capabilities, request)
-        answer = self._ask(lambda: self._backend.select(request))
+        answer = self._ask(request, lambda: self._backend.select(request))
         if not answer.scores:
             self._meter.approximated(said or WRITTEN)
         return answer
@@ -105,7 +112,19 @@ class LimitedBackend(Backend):
         """Return what the server tells about itself."""
         return self._backend.get_server_info()
 
-    def _ask(self, send: Callable[[], Answer]) -> Answer:
+    def _ask(self, asked: Asked, send: Callable[[], Answer]) -> Answer:
+        """Return what the row was answered before; send only what is new."""
+        if self._steps is None:
+            return self._sent(send)
+        before = self._steps.take(asked)
+        if before is not None:
+            self._meter.replay(before.usage)
+            return cast("Answer", before)
+        answer = self._sent(send)
+        self._steps.add(asked, answer)
+        return answer
+
+    def _sent(self, send: Callable[[], Answer]) -> Answer:
         retries, attempts = Retries(self._limits), 0
         while True:
             attempts += 1

@@ -12,6 +12,7 @@ class Meter:
         """Begin at nothing."""
         self._lock = threading.Lock()
         self._usage = Usage()
+        self._replayed = Usage()
         self._attempts = 0
         self._inexact: dict[str, None] = {}
 
@@ -19,6 +20,11 @@ class Meter:
     def usage(self) -> Usage:
         """What the answered requests cost."""
         return self._usage
+
+    @property
+    def replayed(self) -> Usage:
+        """What those of them cost that an earlier run had sent."""
+        return self._replayed
 
     @property
     def attempts(self) -> int:
@@ -44,3 +50,10 @@ class Meter:
         """Add what an answer cost."""
         with self._lock:
             self._usage += usage
+
+    def replay(self, usage: Usage) -> None:
+        """Add what an answer had cost in an earlier run."""
+        with self._lock:
+            self._usage += usage
+            self._replayed += usage
+            self._attempts = max(self._attempts, 1)

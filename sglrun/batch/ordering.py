@@ -2,12 +2,12 @@
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sglrun.batch.digests import NO_DIGEST
-from sglrun.batch.journal import Journal
+from sglrun.batch.digests import NO_DIGEST, SIZE
+from sglrun.batch.journal import Entry, Journal
 from sglrun.batch.records import index_of, with_index
 from sglrun.batch.results import Layout
 from sglrun.errors import RunStoppedError
@@ -64,6 +64,18 @@ def write_ordered(
         os.fsync(file.fileno())
     size_bytes, sha256 = _read_back(new, rows, journal.path, layout)
     return Ordered(rows=rows, size_bytes=size_bytes, sha256=sha256, keys=bytes(keys))
+
+
+def entries_of(lines: Iterable[bytes], keys: bytes) -> Iterator[Entry]:
+    """Yield the entries of a journal that complete results are made of.
+
+    Args:
+        lines: the results.
+        keys: the digests of their rows, as they were written.
+    """
+    for row, line in enumerate(lines):
+        key = keys[SIZE * row : SIZE * (row + 1)]
+        yield Entry(line=line, finished=key != NO_DIGEST, key=key)
 
 
 def _read_back(new: Path, rows: int, part: Path, layout: Layout) -> tuple[int, str]:

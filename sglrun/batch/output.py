@@ -10,6 +10,7 @@ from typing import Protocol, Self
 
 from sglrun.batch.results import RowResult
 from sglrun.batch.rows import Row
+from sglrun.batch.steps import StepLog
 from sglrun.batch.summary import RunSummary
 from sglrun.errors import RunStoppedError
 
@@ -22,9 +23,11 @@ class Output(Protocol):
 
     Attributes:
         resumed: rows that an earlier run finished, so far.
+        steps: keeps the answers of rows that do not end; ``None`` if nothing does.
     """
 
     resumed: int
+    steps: StepLog | None = None
 
     def remaining(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield those of *rows* that are to be run; keeps count of all."""

@@ -46,12 +46,14 @@ class RowResult:
         rest: fields that the program does not take, name to JSON text.
         output: the program's variables in order of assignment, then ``return``.
         error: why it failed; ``None`` if it did not.
-        usage: what its requests cost.
+        usage: what its requests cost, in this run and before.
+        replayed: what those of them cost that an earlier run had sent.
         finish_reasons: why each generation ended, by variable.
         seconds: from its start to its end.
         attempts: the most tries that one of its requests took.
         approximations: what of it the backend could not do exactly, in words.
         extra: what ``include`` asked for.
+        serial: the number under which its answers are kept; 0 if none are.
     """
 
     row: Row
@@ -60,16 +62,23 @@ class RowResult:
     output: Mapping[str, object] = field(default_factory=dict)
     error: ErrorInfo | None = None
     usage: Usage = field(default_factory=Usage)
+    replayed: Usage = field(default_factory=Usage)
     finish_reasons: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     attempts: int = 1
     approximations: tuple[str, ...] = ()
     extra: Mapping[Include, object] = field(default_factory=dict)
+    serial: int = 0
 
     @property
     def ok(self) -> bool:
         """Whether the row has a value."""
         return self.error is None
+
+    @property
+    def spent(self) -> Usage:
+        """What its requests cost in this run."""
+        return self.usage - self.replayed if self.replayed.requests else self.usage
 
     @property
     def index(self) -> int:

@@ -6,6 +6,7 @@ Rule: the one place of the batch that catches everything; a row's failure is a r
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from sglrun.backends.base import Backend
 from sglrun.batch.limited import LimitedBackend
@@ -20,6 +21,7 @@ from sglrun.batch.results import (
     row_error_info,
 )
 from sglrun.batch.rows import Given, Row, given
+from sglrun.batch.steps import RowSteps, StepLog
 from sglrun.errors import ProgramError, RowError, UnsupportedFeatureError
 from sglrun.interpreter.failure import Failure
 from sglrun.interpreter.program import Program
@@ -45,6 +47,7 @@ class RowRun:
         timeout_s: float | None = None,
         require_stop: bool = False,
         approximate: bool = False,
+        steps: StepLog | None = None,
     ) -> None:
         """Take what all rows have in common; see ``BatchOptions``."""
         self._program = program
@@ -58,16 +61,29 @@ class RowRun:
         self._lock = threading.Lock()
         self._some_ok = False  # under the lock, as the number
         self._num_refused = 0
+        self._steps = steps
 
     def __call__(self, row: Row) -> RowResult:
         """Run the program over *row*; waits. Never raises for what a row does."""
+        if self._steps is None:
+            return self._once(row)
+        steps = self._steps.begin(row)
+        result = self._once(row, steps)
+        if steps.asks_nothing and not result.ok:
+            # What it was answered before makes it fail, so it is to be asked again.
+            steps.forget()
+            result = self._once(row, steps)
+        steps.end(ok=result.ok)
+        return replace(result, serial=steps.serial) if steps.serial else result
+
+    def _once(self, row: Row, steps: RowSteps | None = None) -> RowResult:
         taken = given(row, self._program)
         began, meter = time.perf_counter(), Meter()
         try:
             error = self.refusal(row)
             if error is not None:
                 return _refused(row, taken, row_error_info(row, error))
-            state = self._run(taken, meter)
+            state = self._run(taken, meter, steps)
             self._end_if_hopeless(state.failure)
             return self._result(row, taken, state, meter, began)
         except Exception as exc:  # noqa: BLE001 - a row's failure is a result
@@ -85,13 +101,14 @@ class RowRun:
             return exc
         return None
 
-    def _run(self, taken: Given, meter: Meter) -> ProgramState:
+    def _run(self, taken: Given, meter: Meter, steps: RowSteps | None) -> ProgramState:
         limited = LimitedBackend(
             self._backend,
             self._limits,
             meter,
             timeout_s=self._timeout_s,
             approximate=self._approximate,
+            steps=steps,
         )
         return run_program(
             self._program,
@@ -127,6 +144,7 @@ class RowRun:
             output=_output(state),
             error=error,
             usage=meter.usage,
+            replayed=meter.replayed,
             finish_reasons=finish_reasons,
             seconds=time.perf_counter() - began,
             attempts=meter.attempts,

@@ -17,12 +17,14 @@ class RunFiles:
         shown: the results as a user named them.
         results: the complete results; what a link points to.
         part: the journal.
+        steps: the answers of rows that are not finished.
         manifest: what the results are made of.
     """
 
     shown: str
     results: Path
     part: Path
+    steps: Path
     manifest: Path
 
     @classmethod
@@ -33,6 +35,7 @@ class RunFiles:
             shown=path,
             results=results,
             part=results.with_name(f"{results.name}.part"),
+            steps=results.with_name(f"{results.name}.steps"),
             manifest=results.with_name(f"{results.name}.run.json"),
         )
 
@@ -49,10 +52,12 @@ class RunFiles:
     @property
     def results_size(self) -> int:
         """The size of the results in bytes; 0 if there are none."""
-        try:
-            return self.results.stat().st_size
-        except FileNotFoundError:
-            return 0
+        return _size(self.results)
+
+    @property
+    def steps_size(self) -> int:
+        """The size of the kept answers in bytes; 0 if there are none."""
+        return _size(self.steps)
 
     def check(self, input_identity: tuple[int, int] | None) -> None:
         """Check that these can be files of their own.
@@ -60,7 +65,7 @@ class RunFiles:
         Raises:
             ResultsError: one is no regular file, or is the input.
         """
-        for place in (self.shown, str(self.part), str(self.manifest)):
+        for place in (self.shown, *map(str, (self.part, self.steps, self.manifest))):
             try:
                 status = os.stat(place)  # noqa: PTH116 - as named: a path drops "/"
             except OSError:
@@ -73,3 +78,10 @@ class RunFiles:
                 raise ResultsError(
                     f"{place!r} is the input; choose another name for the results"
                 )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

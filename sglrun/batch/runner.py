@@ -13,6 +13,7 @@ from sglrun.batch.results import Include, RowResult
 from sglrun.batch.row_run import RowRun
 from sglrun.batch.rows import Row, given
 from sglrun.batch.schedule import Schedule, prompt_key
+from sglrun.batch.steps import StepLog
 from sglrun.batch.summary import RunSummary, Tally
 from sglrun.errors import RunStoppedError, SglrunError
 from sglrun.interpreter.fan_out import FanOut, auto_num_threads
@@ -76,6 +77,7 @@ class BatchRunner:
         on_note: Callable[[str], None] | None = None,
         on_results: Callable[[Sequence[RowResult]], None] | None = None,
         limits: Limits | None = None,
+        steps: StepLog | None = None,
     ) -> None:
         """Prepare; nothing runs before the iteration.
 
@@ -87,6 +89,7 @@ class BatchRunner:
             on_results: told of results when they are there, by the thread that
                 iterates, before they wait for those that are to come before them.
             limits: those of the requests; made from *options* if not given.
+            steps: keeps the answers of rows that do not end.
         """
         options = options or BatchOptions()
         self._program = program
@@ -108,6 +111,7 @@ class BatchRunner:
             timeout_s=options.row_timeout_s,
             require_stop=options.require_stop,
             approximate=options.approximate,
+            steps=steps,
         )
         self._fan_out: FanOut[Row, RowResult] | None = None
         self._stops: SimpleQueue[_Stop | None] = SimpleQueue()

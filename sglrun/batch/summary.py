@@ -18,7 +18,8 @@ class RunSummary:
     Attributes:
         ok: rows that gave a value.
         failed: rows that gave an error.
-        usage: what the rows cost, without the shared prefix.
+        usage: what the rows cost in this run, without the shared prefix.
+        replayed: requests of these rows that an earlier run had sent.
         plan: the shared prefix and what it cost.
         cut: generations that ended by ``length``.
         seconds: from the first row to the last.
@@ -29,6 +30,7 @@ class RunSummary:
     ok: int = 0
     failed: int = 0
     usage: Usage = field(default_factory=Usage)
+    replayed: int = 0
     plan: Plan = field(default_factory=Plan)
     cut: int = 0
     seconds: float = 0.0
@@ -60,6 +62,7 @@ class RunSummary:
         return {
             "ok": self.ok,
             "failed": self.failed,
+            "replayed": self.replayed,
             "cut": self.cut,
             "seconds": round(self.seconds, 3),
             "usage": asdict(self.usage),
@@ -92,6 +95,7 @@ class Tally:
         self._began = clock()
         self._ended: float | None = None
         self._usage = Usage()
+        self._replayed = 0
         self._cut = 0
         self._timeline = Timeline()
         self.ok = 0
@@ -109,7 +113,8 @@ class Tally:
         else:
             self.failed += 1
         self._timeline.add(self._clock() - self._began, ok=result.ok)
-        self._usage += result.usage
+        self._usage += result.spent
+        self._replayed += result.replayed.requests
         self._cut += sum(
             reason == "length" for reason in result.finish_reasons.values()
         )
@@ -125,6 +130,7 @@ class Tally:
             ok=self.ok,
             failed=self.failed,
             usage=self._usage,
+            replayed=self._replayed,
             plan=plan,
             cut=self._cut,
             seconds=ended - self._began,

@@ -115,6 +115,7 @@ def run_batch(
                 batch_options(config),
                 on_note=view.note,
                 on_results=lambda results: view.add(results, resumed=output.resumed),
+                steps=output.steps,
             )
         )
         view.watch(runner)

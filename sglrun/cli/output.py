@@ -53,6 +53,7 @@ def open_output(
         input_identity=reader.source.identity,
         about=_about(config, backend, reader.source.name),
         secrets=secrets,
+        replay=config.safety.replay,
         on_note=view.note,
     )
     return DurableOutput(rows.output, render, options)

@@ -70,7 +70,7 @@ class RunView:
         """Show that *results* are there, and how many rows an earlier run had done."""
         self._meter.resume(resumed)
         for result in results:
-            self._meter.add(ok=result.ok, usage=result.usage)
+            self._meter.add(ok=result.ok, usage=result.spent)
             if result.error is not None:
                 self._complaints.add(result.error)
                 logger.warning(

@@ -205,6 +205,12 @@ class SafetySettings:
     require_stop: bool = _setting(
         SWITCH, default=False, help="A generation that is cut off fails its row."
     )
+    replay: bool = _setting(
+        SWITCH,
+        default=True,
+        help="With -o: ask nothing again that an unfinished row was answered.",
+        negative="--no-replay",
+    )
     grace: float = _setting(
         SECONDS, default=30.0, help="After a signal, wait this long for rows in flight."
     )

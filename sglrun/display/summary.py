@@ -104,6 +104,7 @@ def as_event(outcome: Outcome) -> dict[str, object]:
         "ok": summary.ok,
         "failed": summary.failed,
         "resumed": outcome.resumed,
+        "replayed": summary.replayed,
         "seconds": round(summary.seconds, 3),
         **asdict(summary.usage),
         "prefix_tokens": summary.plan.tokens if summary.plan.usage else 0,
@@ -138,9 +139,11 @@ def _lines(outcome: Outcome) -> Iterator[Line]:
 def _usage(outcome: Outcome) -> Iterator[Line]:
     usage, plan = outcome.summary.usage, outcome.summary.plan
     whole = usage if plan.usage is None else usage + plan.usage
-    if not whole.requests:
+    if not whole.requests and not outcome.summary.replayed:
         return
-    yield Line(label="requests", text=f"{whole.requests:,}")
+    replayed = outcome.summary.replayed
+    again = f", {replayed:,} answered before and not sent again" if replayed else ""
+    yield Line(label="requests", text=f"{whole.requests:,}{again}")
     read = wording.count(whole.prompt_tokens)
     share = wording.share(whole.cached_tokens, whole.prompt_tokens)
     cost = "" if outcome.cost is None else f"; cost {outcome.cost:,.4f}"

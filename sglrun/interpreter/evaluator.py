@@ -37,6 +37,7 @@ class Evaluator:
         finish_reasons: why each generation ended.
         assigned: the names assigned here, not inherited from before a fork.
         said: what was said here, answers as texts; not what stood before a fork.
+        branch: the number of the fork that this is, after those of the forks around.
         streams: the texts as they grow, where the program is streamed.
     """
 
@@ -56,13 +57,15 @@ class Evaluator:
         self.finish_reasons: dict[Name, str] = {}
         self.assigned: dict[Name, None] = {}
         self.said: list[ir.Piece] = []
+        self.branch: tuple[int, ...] = ()
         self.streams = streams
         self._scope_starts: dict[str, int] = {}
         self._stream_text(prompt.text)
 
-    def forked(self, streams: TextStreams | None) -> "Evaluator":
-        """Return an evaluator that goes on from here on its own."""
+    def forked(self, number: int, streams: TextStreams | None) -> "Evaluator":
+        """Return an evaluator that goes on from here on its own, fork *number*."""
         child = Evaluator(self._backend, self._sampling, self.prompt, streams)
+        child.branch = (*self.branch, number)
         child.values = dict(self.values)
         child.meta_info = dict(self.meta_info)
         child.finish_reasons = dict(self.finish_reasons)
@@ -124,7 +127,7 @@ class Evaluator:
 
     def _generate(self, gen: ir.Gen) -> tuple[object, ...]:
         sampling = self._resolved(gen.sampling)
-        request = Request(prompt=self.prompt, sampling=sampling)
+        request = Request(prompt=self.prompt, sampling=sampling, branch=self.branch)
         listener = self._listener(gen)
         completion = self._backend.generate(
             request, None if listener is None else listener.hear
@@ -154,7 +157,8 @@ class Evaluator:
         return _Listener(streams, gen.reasoning)
 
     def _select(self, select: ir.Select) -> tuple[object, ...]:
-        selection = self._backend.select(select_request(self.prompt, select))
+        asked = select_request(self.prompt, select, branch=self.branch)
+        selection = self._backend.select(asked)
         chosen, meta = selection.chosen, _CONSTRAINED
         if selection.scores:
             decision = select.method(
@@ -189,13 +193,16 @@ class Evaluator:
             self.streams.whole.append(text)
 
 
-def select_request(prompt: Prompt, select: ir.Select) -> SelectRequest:
+def select_request(
+    prompt: Prompt, select: ir.Select, *, branch: tuple[int, ...] = ()
+) -> SelectRequest:
     """Return what a backend is asked for *select* after *prompt*."""
     return SelectRequest(
         prompt=prompt,
         choices=select.choices,
         unconditional=select.method.requires_unconditional_logprobs,
         needs_scores=select.temperature > 0 or select.method.needs_scores,
+        branch=branch,
     )
 
 

@@ -295,8 +295,9 @@ class StreamExecutor:
             BaseException: the first cause, if the program has failed.
         """
         self.sync()
-        children = tuple(self._child() for _ in range(number))
         with self._changed:
+            before = len(self._children)
+            children = tuple(self._child(before + each) for each in range(number))
             self._children.extend(children)
         if self._settings.observer is not None:
             self._settings.observer.forked(self, children)
@@ -307,14 +308,13 @@ class StreamExecutor:
         if self._settings.observer is not None:
             self._settings.observer.joining(self, children, mode)
 
-    def _child(self) -> "StreamExecutor":
+    def _child(self, number: int) -> "StreamExecutor":
         child = StreamExecutor(self._settings, self._evaluator.prompt)
         child._inline = self._settings.inline_forks
-        child._evaluator = self._evaluator.forked(self._settings.new_streams())
-        with self._changed:
-            child._futures = dict(self._futures)
-            for name in self._open_scopes:
-                child._futures[name] = _unreadable(name)
+        child._evaluator = self._evaluator.forked(number, self._settings.new_streams())
+        child._futures = dict(self._futures)
+        for name in self._open_scopes:
+            child._futures[name] = _unreadable(name)
         return child
 
     def _raise_failure(self) -> None:

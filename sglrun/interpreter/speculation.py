@@ -129,7 +129,7 @@ class SpeculatingBackend(Backend):
         prompt = request.prompt
         begun = _begun(prompt)
         start = replace(prompt, text=prompt.text.removesuffix(begun), open_parts=())
-        asked = Request(prompt=start, sampling=self._ahead_sampling(request))
+        asked = replace(request, prompt=start, sampling=self._ahead_sampling(request))
         space = begun[: len(begun) - len(begun.lstrip())]
         usage = Usage()
         for _ in range(_TRIES if begun else 1):

@@ -55,7 +55,7 @@ def test_a_field_with_its_default_passes() -> None:
 
 
 @pytest.mark.parametrize("more", [{"unconditional": True}, {"needs_scores": True}])
-def test_a_choice_by_scores_wants_scores(more: dict[str, bool]) -> None:
+def test_a_choice_by_scores_wants_scores(more: dict[str, Any]) -> None:
     """A choice passes where options can be had; a draw or a method needs scores."""
     refuse_choice("m", LITTLE, SelectRequest(prompt=PLAIN, choices=("a",)))
     asked = SelectRequest(prompt=PLAIN, choices=("a",), **more)

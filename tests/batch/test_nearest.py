@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,7 @@ def test_a_constraint_is_checked_afterwards(
 
 
 @pytest.mark.parametrize("more", [{"unconditional": True}, {"needs_scores": True}])
-def test_a_choice_that_needs_scores_is_written(more: dict[str, bool]) -> None:
+def test_a_choice_that_needs_scores_is_written(more: dict[str, Any]) -> None:
     """Without scores the option is the one that the model writes, and that is named."""
     plain = SelectRequest(prompt=Prompt(text="P"), choices=("a", "b"))
     asked = SelectRequest(prompt=Prompt(text="P"), choices=("a", "b"), **more)

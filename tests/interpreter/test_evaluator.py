@@ -214,7 +214,7 @@ def test_a_fork_has_its_own_variables() -> None:
     """A forked evaluator knows what was before and assigns for itself."""
     evaluator = new(MockBackend("x"))
     execute(evaluator, sgl.gen("a"))
-    child = evaluator.forked(None)
+    child = evaluator.forked(0, None)
     execute(child, sgl.gen("b"))
 
     assert child.values == {"a": "x", "b": "x"}
