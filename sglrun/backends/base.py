@@ -4,17 +4,15 @@ Rule: a backend sees frozen requests, never a program's state. It makes one atte
 does not wait to try again (``batch/limits`` does), and it does not count rows.
 """
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol, Self, runtime_checkable
 
-from sglrun.errors import ConfigError, UnsupportedFeatureError
+from sglrun.backends.named_template import named_template
+from sglrun.errors import UnsupportedFeatureError
 from sglrun.lang.chat_template import (
     DEFAULT_TEMPLATE,
     ChatTemplate,
-    get_chat_template,
 )
 from sglrun.lang.choices import ChoiceScore
 from sglrun.lang.prompt import Prompt
@@ -328,34 +326,3 @@ class BackendOptions:
 def template_of(options: BackendOptions) -> ChatTemplate | None:
     """Return the chat template that *options* name; raises as ``named_template``."""
     return named_template(options.chat_template) if options.chat_template else None
-
-
-def named_template(name: str) -> ChatTemplate:
-    """Return the chat template that a user named, or the one in the file at that path.
-
-    Raises:
-        ConfigError: there is none, with the names that are known; or the file's
-            cannot be used.
-    """
-    path = Path(name)
-    if path.suffix in _TEMPLATE_FILES or path.is_file():
-        return _template_in(path)
-    try:
-        return get_chat_template(name)
-    except KeyError as exc:
-        raise ConfigError(str(exc.args[0])) from exc
-
-
-_TEMPLATE_FILES = (".json", ".jinja", ".jinja2", ".j2")
-
-
-def _template_in(path: Path) -> ChatTemplate:
-    try:
-        read = importlib.import_module("sglrun.backends.template_file").read_template
-    except ModuleNotFoundError as exc:
-        raise ConfigError(
-            f"the chat template {path} needs {exc.name}, which is not installed here: "
-            "pip install 'sglrun[template]'"
-        ) from exc
-    found: ChatTemplate = read(path)
-    return found

@@ -20,9 +20,9 @@ from sglrun.backends.base import (
     Selection,
     SelectRequest,
     Usage,
-    named_template,
 )
 from sglrun.backends.instances import json_instance, regex_instance
+from sglrun.backends.named_template import named_template
 from sglrun.backends.refusal import refuse_choice, refuse_unsupported
 from sglrun.errors import BadRequestError
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate

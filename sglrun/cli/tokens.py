@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from sglrun.backends.base import Backend, estimated_tokens, named_template
+from sglrun.backends.base import Backend, estimated_tokens
+from sglrun.backends.named_template import named_template
 from sglrun.cli.backend import chosen_backend
 from sglrun.config import RunConfig
 from sglrun.errors import SglrunError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sglrun.backends.base import named_template
+from sglrun.backends.named_template import named_template
 from sglrun.errors import ConfigError
 from sglrun.lang.prompt import Prompt
 

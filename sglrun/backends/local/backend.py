@@ -18,7 +18,6 @@ from sglrun.backends.base import (
     Selection,
     SelectRequest,
     Usage,
-    named_template,
 )
 from sglrun.backends.jinja_template import derive_template
 from sglrun.backends.local import store
@@ -31,6 +30,7 @@ from sglrun.backends.local.processors import usable_processors
 from sglrun.backends.local.radix import Tokens
 from sglrun.backends.local.runtime import Runtime
 from sglrun.backends.local.scoring import Scoring
+from sglrun.backends.named_template import named_template
 from sglrun.errors import BadRequestError, UnsupportedFeatureError
 from sglrun.lang.chat_template import ChatTemplate, get_chat_template_by_model_path
 from sglrun.lang.choices import ChoiceScore, TokenLogprob
