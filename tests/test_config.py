@@ -113,6 +113,19 @@ def test_a_profile_without_backend_is_known_by_its_address(tmp_path: Path) -> No
     assert resolve(tmp_path, PROFILES, backend="nameless").backend.backend == "auto"
 
 
+def test_addresses_may_be_several(tmp_path: Path) -> None:
+    """A file lists them, an option repeats; a key goes where all have one owner."""
+    known = ["https://a.openai.azure.com/openai/v1", "https://b.openai.azure.com/v1"]
+    key = {"AZURE_OPENAI_API_KEY": "k-azure"}
+    listed = resolve(tmp_path, f"batch: {{url: {known}}}", environment=key)
+    mixed = resolve(tmp_path, url=(*known, "http://h/v1"), environment=key)
+
+    assert (listed.backend_options.url, *listed.backend_options.more_urls) == (*known,)
+    assert listed.backend_options.api_key is not None
+    assert mixed.backend_options.api_key is None
+    assert resolve(tmp_path, url=("http://h/v1", "http://g")).backend.backend == "auto"
+
+
 @pytest.mark.parametrize(
     ("url", "name"),
     [

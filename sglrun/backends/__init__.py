@@ -31,6 +31,10 @@ def create_backend(name: str, options: BackendOptions) -> Backend:
     if name not in BACKENDS:
         known = ", ".join(sorted(BACKENDS))
         raise ConfigError(f"unknown backend {name!r} (one of: {known})")
+    if options.more_urls:
+        several = importlib.import_module("sglrun.backends.several")
+        made: Backend = several.create_several(name, options)
+        return made
     module = importlib.import_module(BACKENDS[name])
     create: Callable[[BackendOptions], Backend] = module.create
     return create(options)

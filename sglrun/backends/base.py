@@ -260,6 +260,10 @@ class Backend(Protocol):
         """Return what the server tells about itself."""
         return {}
 
+    def of_row(self) -> "Backend":
+        """Return the backend as one row is to see it; the requests of a row share."""
+        return self
+
     def close(self) -> None:
         """Let go of connections, threads and memory; safe to call twice."""
         return  # mypy reads an empty body as abstract
@@ -305,6 +309,7 @@ class BackendOptions:
     Attributes:
         model: a name on the server, or a path for the embedded engine.
         url: the server's address; a query in it goes with every request.
+        more_urls: addresses of further servers, which answer alike.
         api_key: sent as the server wants it.
         headers: sent with every request.
         timeout_s: seconds until an answer must be complete.
@@ -316,6 +321,7 @@ class BackendOptions:
 
     model: str | None = None
     url: str | None = None
+    more_urls: tuple[str, ...] = ()
     api_key: Key | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 600.0

@@ -51,5 +51,6 @@ def asking(http: HttpClient, options: BackendOptions) -> HttpClient:
 def secrets_of(options: BackendOptions) -> tuple[str, ...]:
     """Return the texts of *options* that must not be written anywhere."""
     key = (options.api_key.value,) if options.api_key else ()
-    address = parse_address(options.url).secrets if options.url else ()
-    return tuple(filter(None, (*key, *address, *secret_values(options.headers))))
+    urls = filter(None, (options.url, *options.more_urls))
+    addresses = [secret for url in urls for secret in parse_address(url).secrets]
+    return tuple(filter(None, (*key, *addresses, *secret_values(options.headers))))

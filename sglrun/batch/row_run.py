@@ -103,7 +103,7 @@ class RowRun:
 
     def _run(self, taken: Given, meter: Meter, steps: RowSteps | None) -> ProgramState:
         limited = LimitedBackend(
-            self._backend,
+            self._backend.of_row(),
             self._limits,
             meter,
             timeout_s=self._timeout_s,

@@ -80,6 +80,7 @@ def _installed() -> Iterator[tuple[str, str]]:
 
 def _choice(config: RunConfig) -> str:
     options = config.backend_options
-    at = f" at {options.url}" if options.url else ""
+    urls = ", ".join(config.backend.url)
+    at = f" at {urls}" if urls else ""
     key = "" if options.api_key is None else ", with a key"
     return f"{config.backend_name}{at}{key}"

@@ -69,7 +69,7 @@ def _about(config: RunConfig, backend: Backend, inputs: str) -> Mapping[str, obj
         },
         "input": inputs,
         "limit": config.rows.limit,
-        "url": config.backend_options.url,
+        "url": " ".join(config.backend.url) or None,
         "answered": described(backend),
         "prices": None if config.prices is None else asdict(config.prices),
         "precache": config.speed.precache,

@@ -150,8 +150,13 @@ def resolve_config(
     )
 
 
-def guess_backend(url: str) -> str:
-    """Return the backend for *url*; ``auto`` asks the server, when it is opened."""
+def guess_backend(*urls: str) -> str:
+    """Return the backend for *urls*; ``auto`` asks the servers, when it is opened."""
+    guessed = {_guessed(url) for url in urls}
+    return guessed.pop() if len(guessed) == 1 else "auto"
+
+
+def _guessed(url: str) -> str:
     if known := backend_of_host(url):
         return known
     bare = url.partition("?")[0].rstrip("/")
@@ -220,7 +225,7 @@ def _backend(
 ) -> BackendSettings:
     kind = _found((SETTINGS["backend"],), profile).get("backend") if profile else name
     if not kind:
-        kind = guess_backend(found["url"]) if "url" in found else "local"
+        kind = guess_backend(*found["url"]) if found.get("url") else "local"
     return BackendSettings(**{**found, "backend": kind})
 
 
@@ -231,7 +236,8 @@ def _backend_options(
 ) -> BackendOptions:
     return BackendOptions(
         model=backend.model,
-        url=backend.url,
+        url=backend.url[0] if backend.url else None,
+        more_urls=backend.url[1:],
         api_key=_key(backend, sources, environment),
         headers=dict(backend.headers),
         timeout_s=backend.timeout,
@@ -256,10 +262,16 @@ def _key(
             return KeyCommand(command=command, where=source.where(said[0]))
         if said:
             return _key_in(str(source.parse(said[0])), source, environment)
-    usual = key_variable(backend.url or "")
+    usual = _key_variable(backend.url)
     usual = usual or KEY_VARIABLES.get(str(backend.backend), "")
     value = environment.get(usual, "").strip()
     return Secret(value=value) if value else None
+
+
+def _key_variable(urls: Iterable[str]) -> str:
+    """Return the variable of the host that all *urls* share, or nothing."""
+    usual = {key_variable(url) for url in urls}
+    return usual.pop() if len(usual) == 1 else ""
 
 
 def _key_in(variable: str, source: _Source, environment: Mapping[str, str]) -> Secret:

@@ -156,7 +156,12 @@ def _threads(value: object) -> int | str:
 
 TEXT = Kind(metavar="NAME", expects="a text", parse=_text)
 PATH = Kind(metavar="FILE", expects="a path", parse=_text)
-URL = Kind(metavar="URL", expects="an address", parse=_text)
+URLS = Kind(
+    metavar="URL",
+    expects="an address or a list of them",
+    parse=_strings,
+    repeats=True,
+)
 SWITCH = Kind(metavar="", expects="true or false", parse=_switch)
 SECONDS = number(0, metavar="SECONDS")
 STRINGS = Kind(

@@ -21,7 +21,7 @@ from sglrun.config.kinds import (
     SWITCH,
     TEXT,
     THREADS,
-    URL,
+    URLS,
     VARIABLE,
     Kind,
     number,
@@ -124,7 +124,11 @@ class BackendSettings:
         "else local.",
         short="-b",
     )
-    url: str | None = _setting(URL, default=None, help="Address of the server.")
+    url: tuple[str, ...] = _setting(
+        URLS,
+        default=(),
+        help="Address of the server; may repeat, for several of one model.",
+    )
     model: str | None = _setting(
         TEXT, default=None, help="Model on the server, or a model file for local."
     )
