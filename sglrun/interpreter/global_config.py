@@ -4,7 +4,8 @@ It exists for programs and scripts; ``batch`` and ``run`` hand everything on by 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from sglrun.backends.base import Backend
 from sglrun.errors import ProgramError
@@ -20,6 +21,8 @@ class GlobalConfig:
         offered_backend: that of the command's options, where they name one; what
             the author's code leaves open runs on it.
         replaces_backends: it takes the place of every backend that the code names.
+        not_started: ports at which code would have started a server for itself; what
+            is asked there runs on the offered backend.
         prepare: what a backend that the code names is wrapped in, when it is opened.
         verbosity: accepted as in the reference, and without effect, as are the next.
         enable_parallel_encoding: the same.
@@ -31,11 +34,19 @@ class GlobalConfig:
     enable_precache_with_tracing: bool = True
     offered_backend: Backend | None = None
     replaces_backends: bool = False
+    not_started: set[int] = field(default_factory=set)
     prepare: Callable[[Backend], Backend] | None = None
     verbosity: int = 0
     enable_parallel_encoding: bool = True
     skip_special_tokens_in_output: bool = True
     spaces_between_special_tokens_in_out: bool = True
+
+    def stands_in_for(self, url: str) -> bool:
+        """Return whether a server at *url* was to be started, and was not."""
+        try:
+            return urlsplit(url).port in self.not_started
+        except ValueError:
+            return False
 
     def require_backend(self) -> Backend:
         """Return the default backend.

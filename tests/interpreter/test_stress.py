@@ -5,6 +5,7 @@ choice and line of the author's that may raise, in each way of running. For more
 them set ``SGLRUN_STRESS=2000``, and ``-X faulthandler`` to see where one hangs.
 """
 
+import asyncio
 import os
 import random
 import re
@@ -12,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,13 @@ from sglrun.interpreter.run import run_program
 
 NUM_PROGRAMS = int(os.environ.get("SGLRUN_STRESS", "200"))
 WAIT_S = 10.0
-WAYS: tuple[dict[str, Any], ...] = ({}, {"inline": True}, {"stream": True})
+WAYS: tuple[dict[str, Any], ...] = (
+    {},
+    {"inline": True},
+    {"stream": True},
+    {"speculates": True},
+    {"stream": True, "speculates": True},
+)
 
 
 @dataclass(frozen=True)
@@ -61,8 +68,10 @@ class Drawn:
         return tuple(self._one(depth, kinds) for _ in range(count))
 
     def _one(self, depth: int, kinds: Sequence[str]) -> Step:
-        kind = self._random.choice([k for k in kinds if depth or k != "fork"])
-        if kind in ("gen", "select", "author"):
+        kind = self._random.choice(
+            [k for k in kinds if depth or k not in ("fork", "copy")]
+        )
+        if kind in ("gen", "select", "author", "several", "nested"):
             self.num_sites += 1
         site = self.num_sites
         name = self._random.choice("abc")
@@ -70,6 +79,8 @@ class Drawn:
             role = self._random.choice(["system", "user", "assistant"])
             inner = (self._several(depth, PLAIN),)
             return Step(kind, name=role, inner=inner)
+        if kind == "copy":
+            return Step(kind, inner=(self._several(depth - 1, KINDS),))
         if kind == "scope":
             return Step(kind, name=f"v{site}", inner=(self._several(depth, PLAIN),))
         if kind == "fork":
@@ -83,7 +94,12 @@ class Drawn:
 
 
 PLAIN = ("text", "gen", "gen", "select", "author", "write", "read")
-KINDS = (*PLAIN, "turn", "scope", "fork")
+KINDS = (*PLAIN, "several", "nested", "turn", "scope", "fork", "copy")
+
+
+@sgl.function
+def inner_program(s: sgl.ProgramState, site: int) -> None:
+    s += f"<{site}>" + sgl.gen("x")
 
 
 @dataclass(frozen=True)
@@ -116,6 +132,10 @@ class Author:
                 s += f"<{step.site}>" + sgl.gen(step.name)
             case "select":
                 s += f"<{step.site}>" + sgl.select(step.name, ["yes", "no"])
+            case "several":
+                s += f"<{step.site}>" + sgl.gen(step.name, n=2)
+            case "nested":
+                s += inner_program.run(site=step.site)["x"]
             case "write":
                 s[step.name] = "written"
             case "read":
@@ -129,6 +149,10 @@ class Author:
             for branch, inner in zip(group, step.inner, strict=True):
                 self.perform(branch, inner)
             group.join(step.mode)
+            return
+        if step.kind == "copy":
+            with s.copy() as copy:
+                self.perform(copy, step.inner[0])
             return
         is_scope = step.kind == "scope"
         with s.var_scope(step.name) if is_scope else getattr(s, step.name)():
@@ -152,6 +176,10 @@ class Expected:
                 value = f"[{step.site}]" if step.kind == "gen" else "yes"
                 self.text += f"<{step.site}>{value}"
                 self.assigned[step.name] = value
+            case "several" | "nested":
+                self._several(step)
+            case "copy":
+                self.assigned |= Expected(step.inner[0]).assigned
             case "write":
                 self.assigned[step.name] = "written"
             case "turn" | "scope":
@@ -160,6 +188,13 @@ class Expected:
                 self._join(step, [Expected(inner) for inner in step.inner])
             case _:
                 pass
+
+    def _several(self, step: Step) -> None:
+        value = f"[{step.site}]"
+        if step.kind == "several":
+            self.text += f"<{step.site}>"
+            self.assigned[step.name] = [value, value]
+        self.text += value
 
     def _block(self, step: Step) -> None:
         inside = Expected(step.inner[0])
@@ -180,12 +215,14 @@ class Expected:
         }
 
 
-def scripted(failing: int, cause: Exception) -> MockBackend:
+def scripted(
+    failing: int, cause: Exception, *, keeps_prompts: bool = True
+) -> MockBackend:
     """Return a backend that answers with the number of the step, or fails there."""
 
     def site(asked: Request | SelectRequest) -> int:
-        number = int(re.findall(r"<(\d+)>", asked.prompt.text)[-1])
-        if number == failing:
+        number = int(re.findall(r"<(\d+)>", "<0>" + asked.prompt.text)[-1])
+        if failing and number == failing:
             raise cause
         return number
 
@@ -193,7 +230,11 @@ def scripted(failing: int, cause: Exception) -> MockBackend:
         site(asked)
         return [-0.1, -0.2]
 
-    return MockBackend(lambda asked: f"[{site(asked)}]", scores=scores)
+    return MockBackend(
+        lambda asked: f"[{site(asked)}]",
+        scores=scores,
+        capabilities=replace(MockBackend().capabilities, prefix_cache=keeps_prompts),
+    )
 
 
 def first_cause(error: BaseException | None) -> BaseException | None:
@@ -221,6 +262,17 @@ def told(state: sgl.ProgramState, names: set[str]) -> Iterator[BaseException]:
             yield exc
 
 
+async def read_beside(state: sgl.ProgramState, names: set[str]) -> None:
+    """Read the text and every variable at the same time, as they come."""
+
+    async def read(name: str | None) -> None:
+        with suppress(Exception):
+            async for _ in state.text_async_iter(name, return_meta_data=True):
+                pass
+
+    await asyncio.gather(read(None), *map(read, names))
+
+
 def ours() -> list[threading.Thread]:
     """Return the threads that programs are running in."""
     names = ("sglrun-program", "sglrun-body", "sglrun-row")
@@ -236,12 +288,14 @@ def _hectic() -> Iterator[None]:
     sys.setswitchinterval(usual)
 
 
+@pytest.mark.filterwarnings("ignore:speculation missed")
 @pytest.mark.usefixtures("_hectic")
 @pytest.mark.timeout(60 + NUM_PROGRAMS)
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_every_failure_reaches_every_reader(way: dict[str, Any]) -> None:
     """No program hangs, loses a thread or tells another cause, wherever it fails."""
-    runs = 0
+    runs, way = 0, dict(way)
+    speculates = way.pop("speculates", False)
     for seed in range(NUM_PROGRAMS):
         drawn = Drawn(seed)
         expected = Expected(drawn.steps)
@@ -253,8 +307,9 @@ def test_every_failure_reaches_every_reader(way: dict[str, Any]) -> None:
             def body(s: sgl.ProgramState) -> None:
                 author.perform(s, drawn.steps)  # noqa: B023 - runs at once
 
-            backend = scripted(failing, cause)
-            state = run_program(sgl.function(body), {}, backend=backend, **way)
+            backend = scripted(failing, cause, keeps_prompts=not speculates)
+            program = sgl.function(body, 64 if speculates else None)
+            state = run_program(program, {}, backend=backend, **way)
             check(state, expected, cause if failing else None)
             runs += 1
 
@@ -265,6 +320,7 @@ def check(state: sgl.ProgramState, expected: Expected, cause: Exception | None) 
     """Compare *state* with what was expected, or with the one cause of its failure."""
     with suppress(Exception):
         list(state.text_iter())
+    asyncio.run(read_beside(state, set(expected.assigned)))
     state.stream_executor.finish()
     error = state.error()
 

@@ -1,14 +1,17 @@
 """The helpers of ``sglang.test.test_utils`` that benchmark scripts import."""
 
 import argparse
+import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from sglrun.backends.base import Backend, Request, SelectRequest
 from sglrun.errors import UsageError
 from sglrun.interpreter.global_config import global_config
 from sglrun.interpreter.sglang.named_backends import OpenAI, RuntimeEndpoint
 from sglrun.interpreter.sglang.utils import normalize_base_url
+from sglrun.interpreter.state import ProgramState
 from sglrun.lang.choices import token_length_normalized
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
@@ -16,8 +19,10 @@ from sglrun.lang.sampling import DEFAULTS, SamplingParams
 SERVED = (
     "add_common_other_args_and_parse",
     "add_common_sglang_args_and_parse",
+    "dump_bench_raw_result",
     "get_call_generate",
     "get_call_select",
+    "is_in_ci",
     "select_sglang_backend",
 )
 """What ``sglang.test.test_utils`` holds."""
@@ -76,6 +81,33 @@ def select_sglang_backend(args: argparse.Namespace) -> Backend:
     if name.startswith("gpt-"):
         return OpenAI(name)
     raise UsageError(f"unknown backend {name!r} of a benchmark (srt, or gpt-...)")
+
+
+def dump_bench_raw_result(
+    path: str | None,
+    states: Iterable[ProgramState],
+    preds: Iterable[object],
+    labels: Iterable[object],
+) -> None:
+    """Write what came of each run of a benchmark as JSONL; nothing without *path*."""
+    if not path:
+        return
+    with Path(path).open("w", encoding="utf-8") as file:
+        for number, (state, pred, label) in enumerate(
+            zip(states, preds, labels, strict=False)
+        ):
+            told = {
+                "prompt_id": number,
+                "prompt": state.text(),
+                "output": {str(name): str(v) for name, v in state.variables().items()},
+                "correct": bool(pred == label),
+            }
+            file.write(json.dumps(told, ensure_ascii=False) + "\n")
+
+
+def is_in_ci() -> bool:
+    """Return whether this is one of the reference's own test runs: it is none."""
+    return False
 
 
 def get_call_generate(args: argparse.Namespace) -> Callable[..., str | list[str]]:

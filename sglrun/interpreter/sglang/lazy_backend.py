@@ -137,7 +137,9 @@ class LazyBackend(Backend):
 
     def get_server_info(self) -> Mapping[str, object]:
         """Return what the server tells about itself."""
-        return self.opened().get_server_info()
+        # Benchmarks load a tokenizer by what SGLang's server tells.
+        usual = {"model_path": self.model, "tokenizer_path": self.model}
+        return {**usual, **self.opened().get_server_info()}
 
     get_server_args = get_server_info  # its name before SGLang 0.4.1
 

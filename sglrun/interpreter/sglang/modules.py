@@ -9,7 +9,13 @@ from sglrun.backends.base import Backend
 from sglrun.interpreter import global_config
 from sglrun.interpreter.executor import StreamExecutor
 from sglrun.interpreter.function import Function
-from sglrun.interpreter.sglang import bench, named_backends, runtime, utils
+from sglrun.interpreter.sglang import (
+    bench,
+    named_backends,
+    runtime,
+    servers,
+    utils,
+)
 from sglrun.lang import authors_choices, chat_template, choices, constraints, ir
 from sglrun.lang.sampling import SamplingParams
 
@@ -96,12 +102,13 @@ def served_modules() -> Tree:
         # Where they stood in versions before 0.3.
         "backend": {},
         **{f"backend.{name}": held for name, held in backends.items()},
-        "utils": _of(utils, *utils.SERVED),
+        "utils": {**_of(utils, *utils.SERVED), **_of(servers, *servers.SERVED)},
         "test": {},
+        "test.doc_patch": _of(servers, "launch_server_cmd"),
         "test.test_utils": _of(bench, *bench.SERVED),
         "srt": {},
         "srt.hf_transformers_utils": tokenizers,
-        "srt.utils": _of(utils, "is_hip"),
+        "srt.utils": _of(utils, "is_hip", "load_image"),
         "srt.utils.hf_transformers_utils": tokenizers,
         "srt.constrained": patterns,
         "srt.constrained.outlines_backend": patterns,

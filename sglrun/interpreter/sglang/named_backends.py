@@ -91,6 +91,7 @@ class RuntimeEndpoint(NamedBackend):
             "sglang",
             lambda: create_backend("sglang", options),
             called=f"RuntimeEndpoint({base_url!r})",
+            always_replaced=global_config.stands_in_for(base_url),
         )
 
 

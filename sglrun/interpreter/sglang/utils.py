@@ -33,6 +33,7 @@ SERVED = (
 """What ``sglang.utils`` holds."""
 
 _RULE = "=" * 40
+_SCHEME = 10  # characters in which an address says that it is one
 
 
 def read_jsonl(filename: str) -> list[Any]:
@@ -157,6 +158,17 @@ def print_highlight(content: object) -> None:
 def build_regex_from_object(given: object) -> str:
     """Return a pattern of the JSON that a schema or pydantic model describes."""
     return schema_pattern(json_schema_text(given))
+
+
+def load_image(image_file: Any) -> tuple[Any, None]:
+    """Return an image as ``image`` takes it, and no size.
+
+    The file at a path is read; an address stays one, for the server to fetch.
+    """
+    if isinstance(image_file, str) and "://" not in image_file[:_SCHEME]:
+        is_data = image_file.startswith("data:")
+        return image_file if is_data else Path(image_file).read_bytes(), None
+    return image_file, None
 
 
 def is_hip() -> bool:

@@ -222,3 +222,13 @@ def test_another_server_of_a_benchmark_is_asked_as_openai(
     asked = {entry.path for entry in stand_in.log if entry.payload}
 
     assert asked - {"/tokenize"} == {"/v1/completions"}
+
+
+def test_an_image_is_loaded_as_image_takes_it(tmp_path: Path) -> None:
+    """A path is read, an address stays one, and all else is passed on."""
+    file = tmp_path / "a.png"
+    file.write_bytes(b"png")
+
+    assert utils.load_image(str(file)) == (b"png", None)
+    for given in ("https://e.org/a.png", "data:image/png;base64,eA==", b"png"):
+        assert utils.load_image(given) == (given, None)
