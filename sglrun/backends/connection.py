@@ -1,5 +1,6 @@
 """The connection that a user's options describe: to which address, with which key."""
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from sglrun.backends.http.address import parse_address, secret_values
 from sglrun.backends.http.client import HttpClient, Timeouts
 
 _FIND_OUT_S = 30.0
+_TOKEN = re.compile(r"\s*eyJ[\w-]+\.[\w-]+\.")
 
 
 def connect(options: BackendOptions, address: str) -> HttpClient:
@@ -19,14 +21,21 @@ def connect(options: BackendOptions, address: str) -> HttpClient:
         ConfigError: the address, the key or a header cannot be sent, or the command
             that tells the key fails.
     """
-    host = host_of(address)
     return HttpClient(
         address,
         api_key=options.api_key,
-        key_header=host.key_header if host else "Authorization",
+        key_header=_key_header(options, address),
         headers=options.headers,
         timeouts=Timeouts(total_s=options.timeout_s),
     )
+
+
+def _key_header(options: BackendOptions, address: str) -> str:
+    host = host_of(address)
+    # What a sign-in gives, as at Azure, is a bearer token wherever keys go.
+    if host is None or (options.api_key and _TOKEN.match(options.api_key.value)):
+        return "Authorization"
+    return host.key_header
 
 
 @contextmanager

@@ -64,6 +64,17 @@ def test_a_deployment_of_azure_is_its_model(
     assert "authorization" not in azure.log[-1].headers
 
 
+def test_a_token_of_a_sign_in_is_a_bearers(azure: StandIn) -> None:
+    """What signing in at Azure gives is no key, and is sent as what it is."""
+    azure.api_key = token = "eyJ0eXAi.eyJhdWQi.c2lnbmVk"  # noqa: S105 - made up
+    url = "http://me.openai.azure.com/openai/v1"
+    options = BackendOptions(url=url, model="stand-in", api_key=Secret(value=token))
+
+    assert answer(create_backend("openai", options)) == " OUT"
+    assert azure.log[-1].headers["authorization"] == f"Bearer {token}"
+    assert "api-key" not in azure.log[-1].headers
+
+
 @pytest.mark.parametrize("end", ["", "/", "/openai/v1", "/openai/v1/chat/completions"])
 def test_azure_without_versions(azure: StandIn, end: str) -> None:
     """Its newer API needs no version, and is found below the bare host too."""
