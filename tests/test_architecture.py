@@ -23,7 +23,7 @@ FLOORS = (
 
 # A library is imported in its rooms and nowhere else.
 ROOMS = {
-    "ctypes": {"backends.local"},
+    "ctypes": {"backends.local", "cli.memory"},
     "jinja2": {"backends.jinja_template"},
     "jsonlines": {"batch"},
     "numpy": {"backends.local"},

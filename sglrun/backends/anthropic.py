@@ -107,6 +107,7 @@ class AnthropicBackend(Backend):
         self.model = model
         self.chat_template = chat_template
         self._http = http
+        self.secrets = http.secrets.texts
         self._path = f"{prefix}/messages"
         # Replaced whole by any thread; one that is lost is only read again.
         self._cached: tuple[wire.Turns, ...] = ()

@@ -199,6 +199,7 @@ class Backend(Protocol):
         model: the model that answers, as results and manifests name it.
         chat_template: how roles are written in ``Prompt.text``.
         capabilities: what it can do.
+        secrets: texts that must not be written, such as its key.
     """
 
     kind: str
@@ -206,6 +207,7 @@ class Backend(Protocol):
     model: str
     chat_template: ChatTemplate = DEFAULT_TEMPLATE
     capabilities: Capabilities = Capabilities()
+    secrets: frozenset[str] = frozenset()
 
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Return the completion of *request*.

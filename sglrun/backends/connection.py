@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from sglrun.backends.base import BackendOptions
 from sglrun.backends.hosts import host_of
-from sglrun.backends.http.address import parse_address, secret_values
 from sglrun.backends.http.client import HttpClient, Timeouts
 
 _FIND_OUT_S = 30.0
@@ -55,11 +54,3 @@ def asking(http: HttpClient, options: BackendOptions) -> HttpClient:
     However many there are, they are over in the time that the user gives one request.
     """
     return http.until(time.monotonic() + min(options.timeout_s, _FIND_OUT_S))
-
-
-def secrets_of(options: BackendOptions) -> tuple[str, ...]:
-    """Return the texts of *options* that must not be written anywhere."""
-    key = (options.api_key.value,) if options.api_key else ()
-    urls = filter(None, (options.url, *options.more_urls))
-    addresses = [secret for url in urls for secret in parse_address(url).secrets]
-    return tuple(filter(None, (*key, *addresses, *secret_values(options.headers))))

@@ -60,6 +60,7 @@ class MockBackend(Backend):
         model: str = "mock",
         chat_template: ChatTemplate = DEFAULT_TEMPLATE,
         capabilities: Capabilities | None = None,
+        remembers: bool = True,
     ) -> None:
         """Take the script.
 
@@ -77,6 +78,7 @@ class MockBackend(Backend):
             capabilities: what to claim; everything by default. What is not claimed
                 is refused, and without ``choice_scores`` a ``select`` gets only the
                 option that is taken.
+            remembers: keep what is asked; a run of many rows does without.
         """
         self.model = model
         self.chat_template = chat_template
@@ -85,6 +87,7 @@ class MockBackend(Backend):
         self.selections: list[SelectRequest] = []
         self.prefixes: list[str] = []
         self.closed = False
+        self._remembers = remembers
         self._scores = scores
         self._lock = threading.Lock()
         self._answer = self._answerer(answers)
@@ -95,7 +98,7 @@ class MockBackend(Backend):
         Raises:
             BadRequestError: no answer is left, or none can be made up.
         """
-        with self._lock:
+        if self._remembers:
             self.requests.append(request)
         self.check(request)
         answer = self._answer(request)
@@ -117,7 +120,7 @@ class MockBackend(Backend):
 
     def select(self, request: SelectRequest) -> Selection:
         """Return the scripted scores of the options, or the best of them."""
-        with self._lock:
+        if self._remembers:
             self.selections.append(request)
         self.check(request)
         means = self._means(request)
@@ -151,8 +154,8 @@ class MockBackend(Backend):
         return True
 
     def get_server_info(self) -> Mapping[str, object]:
-        """Return the model's name and the number of requests so far."""
-        return {"model": self.model, "requests": len(self.requests)}
+        """Return the model's name."""
+        return {"model": self.model}
 
     def close(self) -> None:
         """Note that the backend is closed."""
@@ -212,7 +215,7 @@ _EVERYTHING = Capabilities(
 
 
 def create(options: BackendOptions) -> MockBackend:
-    """Return a mock backend without a script.
+    """Return a mock backend without a script, which does not remember.
 
     Raises:
         ConfigError: the chat template is unknown.
@@ -220,7 +223,9 @@ def create(options: BackendOptions) -> MockBackend:
     template = DEFAULT_TEMPLATE
     if options.chat_template is not None:
         template = named_template(options.chat_template)
-    return MockBackend(model=options.model or "mock", chat_template=template)
+    return MockBackend(
+        model=options.model or "mock", chat_template=template, remembers=False
+    )
 
 
 def _following(answers: Mapping[str, Answer], request: Request) -> Answer:

@@ -94,6 +94,7 @@ class OpenAIBackend(Backend):
         self.chat_template = chat_template
         self._http = http
         self._who = f"an OpenAI-shaped server of the kind {dialect.name!r}"
+        self.secrets = http.secrets.texts
         self._prefix = prefix
         self._scoring = Scoring(http)
         # Written by any thread, and only ever to False.

@@ -60,6 +60,8 @@ class SeveralServers(Backend):
         self.kind, self.server, self.model = first.kind, first.server, first.model
         self.chat_template = first.chat_template
         self.capabilities = first.capabilities
+        known = (backend.secrets for backend in backends.values())
+        self.secrets = frozenset[str]().union(*known)
 
     def of_row(self) -> Backend:
         """Return a backend whose requests stay with one server while it is there."""

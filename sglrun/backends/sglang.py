@@ -105,6 +105,7 @@ class SGLangBackend(Backend):
             videos=facts.images and chat_template.video_token is not None,
         )
         self._http = http
+        self.secrets = http.secrets.texts
         what = "the router" if facts.is_router else "the server"
         self._who = f"{what} at {http.base_url} ({facts.model})"
         self._scoring = Scoring(http, takes_lists=not facts.is_router)

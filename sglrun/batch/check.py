@@ -36,9 +36,9 @@ def check_rows(program: Program, rows: Iterable[Row]) -> Iterator[Complaint]:
     expected = _expected(program)
     seen: dict[bytes, int] = {}
     for row in rows:
-        if row.error is not None:
+        if (error := row.error_for(program)) is not None:
             # Its words begin with where it stands, to the column.
-            yield Complaint(row.line, str(row.error).partition(": ")[2])
+            yield Complaint(row.line, str(error).partition(": ")[2])
             continue
         taken = given(row, program)
         yield from _unfit(program, row.line, taken.arguments, expected)

@@ -77,7 +77,8 @@ class DigestIndex:
         return slot
 
     def _grow(self) -> None:
-        heads = [number for number in self._slots if number != _NONE]
-        self._slots = array("I", [_NONE]) * (4 * len(self._slots))
-        for number in heads:
-            self._slots[self._slot(self._key(number))] = number
+        before = self._slots
+        self._slots = array("I", [_NONE]) * (4 * len(before))
+        for number in before:
+            if number != _NONE:
+                self._slots[self._slot(self._key(number))] = number

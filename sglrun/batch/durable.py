@@ -15,15 +15,11 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
+from sglrun.backends.secrets import Secrets
 from sglrun.batch.digests import SIZE, DigestIndex, digest
 from sglrun.batch.identity import Identity, identity_changes
 from sglrun.batch.journal import Entry, Journal, sync_folder
-from sglrun.batch.manifest import (
-    Manifest,
-    now,
-    read_manifest,
-    write_manifest,
-)
+from sglrun.batch.manifest import Manifest, now, read_manifest, write_manifest
 from sglrun.batch.ordering import entries_of, write_ordered
 from sglrun.batch.output import Output, Render
 from sglrun.batch.results import Layout, RowResult
@@ -48,7 +44,7 @@ class DurableOptions:
         overwrite: begin anew, whatever is there.
         input_identity: device and file number of the input.
         about: what else the manifest is to say.
-        secrets: texts that must not appear in the manifest, nor in kept answers.
+        secrets: texts that must appear nowhere; an answer with one is not kept.
         replay: keep the answers of rows that are not finished, and use them.
         on_note: told what a user should know.
     """
@@ -58,7 +54,7 @@ class DurableOptions:
     overwrite: bool = False
     input_identity: tuple[int, int] | None = None
     about: Mapping[str, object] = field(default_factory=dict)
-    secrets: tuple[str, ...] = ()
+    secrets: Secrets = field(default_factory=Secrets)
     replay: bool = True
     on_note: Callable[[str], None] = lambda _: None
 
@@ -156,6 +152,7 @@ class DurableOutput(Output):
                 self.complete = True
                 return
             self._thaw()
+            self._index = DigestIndex()  # no row is asked for any more
         new = self._files.new_results
         try:
             ordered = write_ordered(
@@ -182,9 +179,7 @@ class DurableOutput(Output):
                     },
                 },
             )
-            write_manifest(
-                self._files.manifest, manifest, secrets=self._options.secrets
-            )
+            self._write_manifest(manifest)
             new.rename(self.path)
             sync_folder(self.path.parent)
         except OSError as exc:
@@ -323,15 +318,17 @@ class DurableOutput(Output):
 
     def _write_running(self) -> None:
         try:
-            write_manifest(
-                self._files.manifest,
-                self._manifest(state="running", size_bytes=self._files.results_size),
-                secrets=self._options.secrets,
+            self._write_manifest(
+                self._manifest(state="running", size_bytes=self._files.results_size)
             )
         except OSError as exc:
             raise ResultsError(
                 f"cannot write {str(self._files.manifest)!r}: {exc.strerror}"
             ) from exc
+
+    def _write_manifest(self, manifest: Manifest) -> None:
+        secrets = self._options.secrets
+        write_manifest(self._files.manifest, manifest, secrets=secrets)
 
     def _manifest(self, **facts: object) -> Manifest:
         plain = Manifest(

@@ -110,7 +110,7 @@ class _Tally:
         except ProgramError:
             self.bad_rows += 1
             return
-        if row.error is not None:
+        if row.error_for(self._program) is not None:
             self.bad_rows += 1
             return
         self.traced_rows += 1

@@ -4,11 +4,12 @@ import base64
 import datetime as dt
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
+from sglrun.backends.secrets import Secrets
 from sglrun.batch.identity import Identity
 from sglrun.batch.journal import sync_folder
 
@@ -64,17 +65,24 @@ def read_manifest(path: Path) -> Manifest | None:
 
 
 def write_manifest(
-    path: Path, manifest: Manifest, *, secrets: Iterable[str] = ()
+    path: Path, manifest: Manifest, *, secrets: Secrets | None = None
 ) -> None:
-    """Write *manifest* without *secrets*, as a whole; waits until the disk has it.
+    """Write *manifest* as a whole; waits until the disk has it.
+
+    Args:
+        path: the file.
+        manifest: what it is to hold.
+        secrets: what its ``about`` must not have; the rest is compared with that of
+            later runs, and stays as it is.
 
     Raises:
         OSError: it cannot be written; what was there before still is.
     """
     facts = {name: getattr(manifest, name) for name in _FIELDS}
+    if secrets is not None:
+        about = json.dumps(manifest.about, ensure_ascii=False, default=str)
+        facts["about"] = json.loads(secrets.redacted_json(about))
     text = json.dumps(facts, indent=1, ensure_ascii=False, default=str)
-    for secret in filter(None, secrets):
-        text = text.replace(secret, "***")
     new = path.with_name(f"{path.name}.new")
     with new.open("wb") as file:
         file.write(text.removesuffix("\n}").encode("utf-8", "backslashreplace"))

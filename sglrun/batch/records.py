@@ -16,7 +16,7 @@ import json
 import math
 import pathlib
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -26,7 +26,6 @@ from sglrun.batch.results import ErrorInfo, Layout, RowResult
 DETAILS = "_sglrun"
 """The column of the flat layout that holds all that is no row and no variable."""
 
-_SHORTEST_SECRET = 8
 _DEEPEST = 100
 # Some readers take these for the end of a line; JSON may spell them another way.
 _LINE_ENDS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
@@ -44,7 +43,10 @@ _INDEX = b'"index": '
 
 
 def render_record(
-    result: RowResult, *, layout: Layout = "record", secrets: Iterable[str] = ()
+    result: RowResult,
+    *,
+    layout: Layout = "record",
+    redacted: Callable[[str], str] = str,
 ) -> bytes:
     """Return *result* as a line of UTF-8 JSON, with its end.
 
@@ -52,12 +54,9 @@ def render_record(
         result: what became of a row.
         layout: ``record``, or ``flat``: the row as it was given, a column for each
             variable, and the rest in ``_sglrun``.
-        secrets: texts that must not appear; those shorter than 8 are let through.
+        redacted: takes out of JSON what must not appear.
     """
-    text = _record(result) if layout == "record" else _flat(result)
-    for secret in secrets:
-        if len(secret) >= _SHORTEST_SECRET:
-            text = text.replace(secret, "***")
+    text = redacted(_record(result) if layout == "record" else _flat(result))
     if not text.isascii():
         for mark, spelled in _LINE_ENDS.items():
             text = text.replace(mark, spelled)

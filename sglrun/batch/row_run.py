@@ -92,9 +92,9 @@ class RowRun:
 
     def refusal(self, row: Row) -> RowError | ProgramError | None:
         """Return why *row* cannot be run, if so."""
-        if row.error is not None:
-            return row.error
         program = self._program
+        if (error := row.error_for(program)) is not None:
+            return error
         try:
             program.check_arguments(filter(program.takes, row.fields))
         except ProgramError as exc:

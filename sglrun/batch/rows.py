@@ -1,23 +1,21 @@
 """Rows: lines of the input, as values and as they were written."""
 
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Self, cast
+from typing import Self, cast
 
 import jsonlines
 
-from sglrun.batch.sources import Source, TornInputError
+from sglrun.batch.members import NO_MEMBERS, Members, parse_members
+from sglrun.batch.sources import LONGEST_LINE, CutLine, Source
 from sglrun.errors import RowError
 from sglrun.interpreter.program import Program
 
 _SHOWN = 60
 _WHITE = b" \t\r\n"
-# A mark of an object with the white space around it; "{}" counts as its end.
-_opened = re.compile(r"[ \t\n\r]*(?:\{[ \t\n\r]*(?=\}))?([{}])[ \t\n\r]*").match
-_named = re.compile(r"[ \t\n\r]*(:)[ \t\n\r]*").match
-_separated = re.compile(r"[ \t\n\r]*([,}])[ \t\n\r]*").match
+_NO_JSON = b"?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +28,8 @@ class Row:
         content: the line's bytes, without white space around it.
         fields: name to value.
         raw: name to the value's JSON text, exactly as it was written.
+        unread: name to why the value, which is JSON, is none of Python's; such a field
+            can be passed on, and not be taken.
         error: why the line is no row, if so; it has no fields then.
     """
 
@@ -38,7 +38,15 @@ class Row:
     content: bytes
     fields: Mapping[str, object] = field(default_factory=dict)
     raw: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, RowError] = field(default_factory=dict)
     error: RowError | None = None
+
+    def error_for(self, program: Program) -> RowError | None:
+        """Return why the row cannot be read as one of *program*, if so."""
+        if self.error is None and self.unread:
+            taken = filter(program.takes, self.unread)
+            return next((self.unread[name] for name in taken), None)
+        return self.error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,31 +90,30 @@ class RowReader:
     def __iter__(self) -> Iterator[Row]:
         """Iterate over the rows; a line that is none is a row with an ``error``.
 
-        So is the place where a compressed input breaks off.
-
         Raises:
-            InputError: the system cannot read on.
+            InputError: the system cannot read on, or a compressed input breaks off.
         """
         lines, index = _Lines(self.source), 0
-        reader = jsonlines.Reader(lines, loads=_parse_object)
+        reader = jsonlines.Reader(lines, loads=parse_members)
         while True:
-            fields: dict[str, object] = {}
-            raw: dict[str, str] = {}
+            found = NO_MEMBERS
             error: RowError | None = None
             try:
-                fields, raw = cast("Any", reader.read())
+                found = cast("Members", reader.read())
             except EOFError:
                 return
             except jsonlines.InvalidLineError as exc:
-                error = _row_error(exc, f"{self.source.name}:{lines.number}")
-            except TornInputError as exc:
-                error = RowError(str(exc))
+                error = _row_error(exc.__cause__, lines, self.source.name)
             yield Row(
                 index=index,
                 line=lines.number,
                 content=lines.content,
-                fields=fields,
-                raw=raw,
+                fields=found.fields,
+                raw=found.raw,
+                unread={
+                    name: _long_integer(name, f"{self.source.name}:{lines.number}:{at}")
+                    for name, at in found.unread.items()
+                },
                 error=error,
             )
             index += 1
@@ -142,6 +149,7 @@ class _Lines:
         self._source = iter(source)
         self.number = 0
         self.content = b""
+        self.is_cut = False
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -151,71 +159,29 @@ class _Lines:
             self.number, self.content = self.number + 1, b""
             line = next(self._source)
             self.content = line.strip(_WHITE)
+            self.is_cut = isinstance(line, CutLine)
             if self.content:
-                return line.rstrip(b"\r\n")
+                return _NO_JSON if self.is_cut else line.rstrip(b"\r\n")
 
 
-def _row_error(exc: jsonlines.InvalidLineError, where: str) -> RowError:
-    cause = exc.__cause__
+def _row_error(cause: BaseException | None, lines: _Lines, name: str) -> RowError:
+    content = lines.content
+    shown = content[:_SHOWN].decode("utf-8", "replace")
     match cause:
+        case _ if lines.is_cut:
+            column, what = 1, f"a line of more than {LONGEST_LINE >> 20} MB"
         case UnicodeDecodeError():
             column, what = cause.start + 1, f"not UTF-8: {cause.reason}"
         case json.JSONDecodeError():
             column, what = cause.colno, cause.msg
         case _:
             column, what = 1, str(cause)
-    shown = exc.line[:_SHOWN] if len(exc.line) > _SHOWN else exc.line
-    return RowError(f"{where}:{column}: {what}: {shown!r}")
+    return RowError(f"{name}:{lines.number}:{column}: {what}: {shown!r}")
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"not JSON: {constant} is no number of JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
-
-
-def _parse_object(text: str | bytes) -> tuple[dict[str, object], dict[str, str]]:
-    """Return the members of a JSON object as values and as texts.
-
-    Raises:
-        ValueError: *text* is something else.
-    """
-    line = str(text)
-    try:
-        if not line.lstrip().startswith("{"):
-            _DECODER.decode(line)
-            raise ValueError("not a row: a row is a JSON object, as {...}")
-        return _parse_members(line)
-    except json.JSONDecodeError as exc:
-        raise json.JSONDecodeError(f"not JSON: {exc.msg}", exc.doc, exc.pos) from exc
-    except RecursionError as exc:
-        raise ValueError("not a row: nested too deeply") from exc
-
-
-def _parse_members(line: str) -> tuple[dict[str, object], dict[str, str]]:
-    fields: dict[str, object] = {}
-    raw: dict[str, str] = {}
-    mark, at = _next(_opened, line, 0, "'{'")
-    while mark != "}":
-        if line[at : at + 1] != '"':
-            raise json.JSONDecodeError("a name in double quotes must stand", line, at)
-        name, at = _DECODER.raw_decode(line, at)
-        _, at = _next(_named, line, at, "':'")
-        value, end = _DECODER.raw_decode(line, at)
-        fields[name] = value
-        raw[name] = line[at:end]
-        mark, at = _next(_separated, line, end, "',' or '}'")
-    if at != len(line):
-        raise json.JSONDecodeError("something stands after the object", line, at)
-    return fields, raw
-
-
-def _next(
-    match: Callable[[str, int], re.Match[str] | None], line: str, at: int, marks: str
-) -> tuple[str, int]:
-    """Return the mark that stands at *at*, and where the next thing begins."""
-    found = match(line, at)
-    if found is None:
-        raise json.JSONDecodeError(f"{marks} must stand", line, at)
-    return found[1], found.end()
+def _long_integer(name: str, where: str) -> RowError:
+    return RowError(
+        f"{where}: {name!r} has an integer of more than "
+        f"{sys.get_int_max_str_digits():,} digits, the most that Python reads "
+        "(PYTHONINTMAXSTRDIGITS sets how many)"
+    )

@@ -15,7 +15,7 @@ from sglrun.batch.rows import Row, given
 from sglrun.batch.schedule import Schedule, prompt_key
 from sglrun.batch.steps import StepLog
 from sglrun.batch.summary import RunSummary, Tally
-from sglrun.errors import RunStoppedError, SglrunError
+from sglrun.errors import InputError, RunStoppedError, SglrunError
 from sglrun.interpreter.fan_out import FanOut, auto_num_threads
 from sglrun.interpreter.program import Program
 from sglrun.lang.sampling import SamplingParams
@@ -150,10 +150,10 @@ class BatchRunner:
         """Run *rows*; yield results as soon as there are any, all that are ready.
 
         Raises:
-            RunStoppedError: the run ended early; raised after the results of the rows
-                in flight.
+            RunStoppedError: the run ended early, or the rows cannot be read on; raised
+                after the results of the rows before.
             RunInterruptedError: as given to ``stop``, likewise.
-            InputError: the rows cannot be read on, likewise.
+            InputError: there are no rows that can be read.
         """
         planned = self._planned(rows)
         schedule = self._schedule(planned)
@@ -193,14 +193,21 @@ class BatchRunner:
         The threads that run rows take them one at a time, so that none begins before.
         """
         planned = False
-        for row in rows:
-            if not planned and self._run.refusal(row) is None:
-                planned = True
-                self._plan = self._plan_from(row)
-                if self._plan.refused is not None:
-                    self._end(_stopped(self._plan.refused))
-                    return
-            yield row
+        try:
+            for row in rows:
+                if not planned and self._run.refusal(row) is None:
+                    planned = True
+                    self._plan = self._plan_from(row)
+                    if self._plan.refused is not None:
+                        self._end(_stopped(self._plan.refused))
+                        return
+                yield row
+        except InputError as exc:
+            if exc.line in {None, 1}:
+                raise
+            # For who takes rows they end here: those before are run to their end.
+            with self._lock:
+                self._stopped_by = self._stopped_by or _broken_off(exc)
 
     def _plan_from(self, first: Row) -> Plan:
         options = self._options
@@ -218,7 +225,11 @@ class BatchRunner:
     def _schedule(self, rows: Iterable[Row]) -> Schedule | None:
         if self._options.schedule == "input":
             return None
-        return Schedule(rows, prompt_key(self._program, lambda: self._plan.known))
+        return Schedule(
+            rows,
+            prompt_key(self._program, lambda: self._plan.known),
+            restores=self._options.order == "input",
+        )
 
     def _counted(self, fan_out: FanOut[Row, RowResult]) -> Iterator[list[RowResult]]:
         for batch in fan_out.batches():
@@ -284,6 +295,15 @@ class BatchRunner:
 
 _FEWEST = 100
 """Rows after which the share of failures is looked at."""
+
+
+def _broken_off(error: InputError) -> SglrunError:
+    stopped = RunStoppedError(
+        f"{error}; the rows before are done, mend the input and give the same command "
+        "again for the others"
+    )
+    stopped.__cause__ = error
+    return stopped
 
 
 def _stopped(error: SglrunError) -> SglrunError:

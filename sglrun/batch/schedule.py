@@ -38,6 +38,7 @@ class Schedule:
         *,
         window_rows: int = WINDOW_ROWS,
         window_bytes: int = WINDOW_BYTES,
+        restores: bool = True,
     ) -> None:
         """Take *rows* as they are asked for, a window at a time.
 
@@ -46,11 +47,14 @@ class Schedule:
             key: what a row's first prompt begins with, as far as it is known.
             window_rows: rows that are looked at together, at most.
             window_bytes: the size of their lines together; one more row may exceed it.
+            restores: ``restored`` will be asked; otherwise the order of the input is
+                not kept.
         """
         self._rows = rows
         self._key = key
         self._window_rows = window_rows
         self._window_bytes = window_bytes
+        self._restores = restores
         # Appended to by who takes rows, read by who puts results in order.
         self._read: deque[int] = deque()
 
@@ -96,7 +100,8 @@ class Schedule:
         window: list[tuple[str, Row]] = []
         size = 0
         for row in self._rows:
-            self._read.append(row.index)
+            if self._restores:
+                self._read.append(row.index)
             window.append((self._key(row), row))
             size += len(row.content)
             if len(window) >= self._window_rows or size >= self._window_bytes:

@@ -1,7 +1,7 @@
 """Sources: the bytes of an input, line by line, whatever they are packed in.
 
 Rule: the only module that opens inputs. Nothing is read ahead of the line that is asked
-for, but what one read of a file or pipe gives.
+for, but what one read of a file or pipe gives. At most one line is held.
 """
 
 import gzip
@@ -10,6 +10,7 @@ import io
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Self, cast
 
 from sglrun.errors import InputError
@@ -20,9 +21,14 @@ _STDIN_FD = 0
 _BUFFER_SIZE = 1 << 16
 _BOM = b"\xef\xbb\xbf"
 
+LONGEST_LINE = 1 << 28
+"""Bytes of a line; of a longer one, as in an image of a disk, only the beginning."""
 
-class TornInputError(InputError):
-    """A compressed input that breaks off or is damaged; what came before is good."""
+
+class CutLine(bytes):
+    """The beginning of a line that is longer than ``LONGEST_LINE``."""
+
+    __slots__ = ()
 
 
 class Source:
@@ -56,15 +62,17 @@ class Source:
         r"""Iterate over the lines, split at ``\n`` alone; a byte order mark is cut.
 
         Raises:
-            TornInputError: a compressed input breaks off or is damaged.
-            InputError: the system cannot read on.
+            InputError: the system cannot read on, or a compressed input breaks off;
+                or it is in a form that is not read.
         """
         number = 0
         try:
-            for number, line in enumerate(self._unpacked(), 1):
-                yield line.removeprefix(_BOM) if number == 1 else line
+            for number, line in enumerate(_lines(self._unpacked()), 1):
+                if number == 1 and line.startswith(_BOM):
+                    line = type(line)(line[len(_BOM) :])  # noqa: PLW2901
+                yield line
         except (EOFError, zlib.error, gzip.BadGzipFile) as exc:
-            raise TornInputError(
+            raise InputError(
                 f"{self.name}:{number + 1}: the compressed input ends or breaks here: "
                 f"{exc}",
                 path=self.name,
@@ -78,7 +86,24 @@ class Source:
             ) from exc
 
     def _unpacked(self) -> BinaryIO:
-        head = self._file.peek(4)
+        """Return what gives the content.
+
+        Raises:
+            InputError: it is in a form that is not read.
+        """
+        head = self._file.peek(1)
+        known = (*_UNPACK, *_NOT_READ)
+        if any(len(head) < len(m) and m.startswith(head) for m in known) and head:
+            # A pipe that brings its first bytes one by one.
+            head = self._file.read(max(map(len, known)))
+            self._file = io.BufferedReader(_Rejoined(head, self._file), _BUFFER_SIZE)
+        for magic, form in _NOT_READ.items():
+            if head.startswith(magic):
+                raise InputError(
+                    f"the input {self.name!r} is {form.name}, not JSON lines: give it "
+                    f"as {form.command} | sglrun batch PROGRAM -",
+                    path=self.name,
+                )
         for magic, unpack in _UNPACK.items():
             if head.startswith(magic):
                 return unpack(self._file, self.name)
@@ -95,6 +120,41 @@ class Source:
     def __exit__(self, *exc: object) -> None:
         """Close."""
         self.close()
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    while line := file.readline(LONGEST_LINE):
+        if len(line) < LONGEST_LINE or line.endswith(b"\n"):
+            yield line
+            continue
+        line = line[:_BUFFER_SIZE]
+        while (more := file.readline(_BUFFER_SIZE)) and not more.endswith(b"\n"):
+            pass
+        yield CutLine(line)
+
+
+class _Rejoined(io.RawIOBase):
+    """A file, and before it what was read of it already."""
+
+    def __init__(self, head: bytes, file: io.BufferedReader) -> None:
+        self._head = head
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def readinto(self, target: Any) -> int:
+        given = self._head or self._file.read1(len(target))
+        given, self._head = given[: len(target)], given[len(target) :]
+        target[: len(given)] = given
+        return len(given)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 class _ZstdReader(io.RawIOBase):
@@ -157,4 +217,21 @@ def _unzstd(file: io.BufferedReader, name: str) -> BinaryIO:
 _UNPACK: Mapping[bytes, Callable[[io.BufferedReader, str], BinaryIO]] = {
     b"\x1f\x8b": _gunzip,
     b"\x28\xb5\x2f\xfd": _unzstd,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """What an input may be by mistake, and what makes lines of it."""
+
+    name: str
+    command: str
+
+
+_NOT_READ: Mapping[bytes, _Form] = {
+    b"BZh": _Form(name="packed with bzip2", command="bzcat IN"),
+    b"\xfd7zXZ\0": _Form(name="packed with xz", command="xzcat IN"),
+    b"PK\x03\x04": _Form(name="a zip archive", command="unzip -p IN"),
+    b"\xff\xfe": _Form(name="UTF-16", command="iconv -f UTF-16 -t UTF-8 IN"),
+    b"\xfe\xff": _Form(name="UTF-16", command="iconv -f UTF-16 -t UTF-8 IN"),
 }

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 
+from sglrun.backends.secrets import Secrets
 from sglrun.batch.answers import Answer, Asked, Kept, kept, request_digest
 from sglrun.batch.digests import digest
 from sglrun.batch.journal import Entry, Journal
@@ -25,7 +26,6 @@ _ROOM = 32 << 20
 """Bytes that may be written before lines of finished rows are left out."""
 
 _AT_ONCE = 256
-_SHORTEST_SECRET = 8
 _WAITING, _BEGUN, _SETTLED = 0, 1, 2
 
 
@@ -40,7 +40,7 @@ class StepLog:
         self,
         path: Path,
         *,
-        secrets: Iterable[str] = (),
+        secrets: Secrets | None = None,
         on_note: Callable[[str], None] = lambda _: None,
         room: int = _ROOM,
     ) -> None:
@@ -53,7 +53,7 @@ class StepLog:
             room: bytes that are written before the file is cleaned.
         """
         self._path = path
-        self._secrets = [text for text in secrets if len(text) >= _SHORTEST_SECRET]
+        self._secrets = secrets or Secrets()
         self._on_note = on_note
         self._room = room
         self.torn = 0
@@ -114,7 +114,9 @@ class StepLog:
         from then on, and a note tells: no row depends on it.
         """
         key = digest(steps.row.content)
-        lines = [answer.line for answer in answers if not self._is_secret(answer.text)]
+        lines = [
+            answer.line for answer in answers if not self._secrets.are_in(answer.text)
+        ]
         with self._lock:
             if self._is_over or not lines:
                 return
@@ -171,9 +173,6 @@ class StepLog:
             self._journal.remove()
             self._journal = None
         self._path.unlink(missing_ok=True)
-
-    def _is_secret(self, text: str) -> bool:
-        return any(secret in text for secret in self._secrets)
 
     def _mark(self, serial: int, state: int) -> None:
         missing = serial + 1 - len(self._states)

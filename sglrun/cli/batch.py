@@ -15,11 +15,12 @@ from sglrun.cli.backend import chosen_backend, offer_backend
 from sglrun.cli.dry_run import write_estimate
 from sglrun.cli.interrupt import caught_signals
 from sglrun.cli.log import logging_to
-from sglrun.cli.options import with_settings
+from sglrun.cli.memory import share_memory
+from sglrun.cli.options import configured, with_settings
 from sglrun.cli.output import open_output
 from sglrun.cli.streams import Streams, only_results_on_stdout
 from sglrun.cli.view import RunView
-from sglrun.config import RunConfig, resolve_config
+from sglrun.config import RunConfig
 from sglrun.config.settings import SECTIONS
 from sglrun.display.wording import of_many
 from sglrun.errors import RunInterruptedError, SglrunError
@@ -50,8 +51,9 @@ def batch(
     Results go to stdout, or with -o to a file that another run of the same command
     completes. Everything else goes to stderr.
     """
+    share_memory()
     streams: Streams = ctx.obj
-    config = resolve_config(options)
+    config = configured(streams, options)
     if config.rows.output is None:
         streams.need_stdout()
     with logging_to(streams, config.display), only_results_on_stdout(streams):
@@ -105,8 +107,9 @@ def run_batch(
         reader = stack.enter_context(read_rows(inputs))
         backend = chosen_backend(config, offered)
         stack.callback(backend.close)
+        streams.secrets.add(backend.secrets)
         output = stack.enter_context(
-            open_output(program, backend, reader, config, view)
+            open_output(program, backend, reader, config, view, streams.secrets)
         )
         runner = stack.enter_context(
             BatchRunner(

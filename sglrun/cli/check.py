@@ -7,6 +7,7 @@ import typer
 from sglrun.batch.check import Complaint, check_rows
 from sglrun.batch.rows import read_rows
 from sglrun.cli.streams import Streams, only_results_on_stdout
+from sglrun.config import secrets_around
 from sglrun.interpreter.loader import load_program
 
 
@@ -27,6 +28,7 @@ def check(
     """
     streams: Streams = ctx.obj
     streams.need_stdout()
+    streams.secrets.add(secrets_around())
     with only_results_on_stdout(streams):
         loaded = load_program(program)
         with read_rows(inputs) as rows:
@@ -35,7 +37,8 @@ def check(
             for complaint in check_rows(loaded, rows):
                 if complaint.fails and complaint.line != last:
                     failed, last = failed + 1, complaint.line
-                streams.write(_line(inputs, complaint).encode("utf-8", "replace"))
+                line = streams.secrets.redacted(_line(inputs, complaint))
+                streams.write(line.encode("utf-8", "replace"))
     streams.say(f"sglrun: {failed} {'row' if failed == 1 else 'rows'} would fail")
     if failed:
         raise typer.Exit(1)

@@ -7,10 +7,12 @@ import typer
 
 from sglrun.backends import create_backend
 from sglrun.backends.description import described
+from sglrun.backends.secrets import without_password
 from sglrun.cli.failures import exit_code
-from sglrun.cli.options import with_settings
+from sglrun.cli.options import configured, with_settings
+from sglrun.cli.streams import Streams
 from sglrun.cli.versions import version_of
-from sglrun.config import RunConfig, resolve_config
+from sglrun.config import RunConfig
 from sglrun.errors import SglrunError
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
@@ -25,19 +27,20 @@ _WIDTH = 16
 
 
 @with_settings("Backend")
-def doctor(**options: object) -> None:
+def doctor(ctx: typer.Context, **options: object) -> None:
     """Say what is installed, which backend would be used, and what it answers.
 
     Exits with 0 if a run could begin.
     """
-    config = resolve_config(options)
-    _tell(*_installed(), ("backend", _choice(config)))
+    streams: Streams = ctx.obj
+    config = configured(streams, options)
+    _tell(streams, *_installed(), ("backend", _choice(config)))
     try:
         facts = ask_backend(config)
     except SglrunError as exc:
-        _tell(("problem", str(exc)))
+        _tell(streams, ("problem", str(exc)))
         raise typer.Exit(exit_code(exc)) from exc
-    _tell(*facts)
+    _tell(streams, *facts)
 
 
 def ask_backend(config: RunConfig) -> tuple[tuple[str, str], ...]:
@@ -63,9 +66,10 @@ def ask_backend(config: RunConfig) -> tuple[tuple[str, str], ...]:
         backend.close()
 
 
-def _tell(*facts: tuple[str, str]) -> None:
+def _tell(streams: Streams, *facts: tuple[str, str]) -> None:
     for label, fact in facts:
-        typer.echo(f"{label.replace('_', ' '):<{_WIDTH}} {fact}")
+        shown = streams.secrets.redacted(fact)
+        typer.echo(f"{label.replace('_', ' '):<{_WIDTH}} {shown}")
 
 
 def _installed() -> Iterator[tuple[str, str]]:
@@ -80,7 +84,7 @@ def _installed() -> Iterator[tuple[str, str]]:
 
 def _choice(config: RunConfig) -> str:
     options = config.backend_options
-    urls = ", ".join(config.backend.url)
+    urls = ", ".join(map(without_password, config.backend.url))
     at = f" at {urls}" if urls else ""
     key = "" if options.api_key is None else ", with a key"
     return f"{config.backend_name}{at}{key}"

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sglrun.backends.secrets import Secrets
 from sglrun.cli.streams import Streams
 from sglrun.config.settings import DisplaySettings
 from sglrun.errors import ConfigError
@@ -44,20 +45,35 @@ def _handlers(streams: Streams, display: DisplaySettings) -> Iterator[logging.Ha
     yield logging.NullHandler()
     if display.verbose:
         handler = logging.StreamHandler(streams.err)
-        handler.setFormatter(logging.Formatter("sglrun: %(message)s"))
+        handler.setFormatter(_Formatter("sglrun: %(message)s", streams.secrets))
         handler.addFilter(lambda record: record.name != said.name)
         yield handler
     if display.log_file is not None:
         try:
-            file = logging.FileHandler(display.log_file, encoding="utf-8")
+            file = logging.FileHandler(
+                display.log_file, encoding="utf-8", errors="backslashreplace"
+            )
         except OSError as exc:
             raise ConfigError(
                 f"--log-file: {display.log_file!r} cannot be written: {exc.strerror}"
             ) from exc
         file.setFormatter(
-            logging.Formatter("%(asctime)s %(levelname)s %(threadName)s %(message)s")
+            _Formatter(
+                "%(asctime)s %(levelname)s %(threadName)s %(message)s", streams.secrets
+            )
         )
         yield file
+
+
+class _Formatter(logging.Formatter):
+    """Writes records without secrets."""
+
+    def __init__(self, form: str, secrets: Secrets) -> None:
+        super().__init__(form)
+        self._secrets = secrets
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._secrets.redacted(super().format(record))
 
 
 class _Sayer:

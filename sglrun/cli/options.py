@@ -1,15 +1,33 @@
 """The options: settings as a command takes them."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from typing import Annotated, Any
 
 import typer
 
+from sglrun.cli.streams import Streams
+from sglrun.config import RunConfig, resolve_config, secrets_around
 from sglrun.config.settings import SECTIONS, Setting
 
 Command = Callable[..., None]
+
+
+def configured(streams: Streams, options: Mapping[str, object]) -> RunConfig:
+    """Return the configuration of a run; what it must not show, *streams* will not.
+
+    Args:
+        streams: those of the process.
+        options: setting to value as typed.
+
+    Raises:
+        ConfigError: as ``resolve_config``.
+    """
+    streams.secrets.add(secrets_around())
+    config = resolve_config(options)
+    streams.secrets.add(config.secrets)
+    return config
 
 
 def with_settings(

@@ -11,13 +11,12 @@ from sglrun.batch.records import json_text
 from sglrun.batch.tried import TriedBackend
 from sglrun.cli.backend import chosen_backend, offer_backend
 from sglrun.cli.log import logging_to
-from sglrun.cli.options import with_settings
+from sglrun.cli.options import configured, with_settings
 from sglrun.cli.streams import (
     ReaderGoneError,
     Streams,
     only_results_on_stdout,
 )
-from sglrun.config import resolve_config
 from sglrun.errors import ProgramError, SglrunError, UsageError
 from sglrun.interpreter.failure import Failure
 from sglrun.interpreter.fan_out import auto_num_threads
@@ -53,14 +52,16 @@ def run(
     """
     streams: Streams = ctx.obj
     streams.need_stdout()
-    config = resolve_config(options)
+    config = configured(streams, options)
     with logging_to(streams, config.display), only_results_on_stdout(streams):
         offered = offer_backend(config)
         loaded = load_program(program)
         given = parse_arguments(loaded, arguments or (), json_object)
         meter = Meter()
+        chosen = chosen_backend(config, offered)
+        streams.secrets.add(chosen.secrets)
         backend = TriedBackend(
-            chosen_backend(config, offered),
+            chosen,
             max_in_flight=auto_num_threads(),
             retries=0,
             meter=meter,
@@ -75,7 +76,7 @@ def run(
             backend.close()
         say_approximations(meter, streams)
     if not streams.out_is_terminal:
-        line = json_text(_outcome(state)) + "\n"
+        line = streams.secrets.redacted_json(json_text(_outcome(state))) + "\n"
         streams.write(line.encode("utf-8", "backslashreplace"))
     if state.failure is not None:
         raise _as_error(state.failure)

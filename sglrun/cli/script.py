@@ -16,10 +16,9 @@ from sglrun.batch.meter import Meter
 from sglrun.batch.tried import TriedBackend
 from sglrun.cli.backend import offer_backend
 from sglrun.cli.log import logging_to
-from sglrun.cli.options import with_settings
+from sglrun.cli.options import configured, with_settings
 from sglrun.cli.run import say_approximations
 from sglrun.cli.streams import ReaderGoneError, Streams
-from sglrun.config import resolve_config
 from sglrun.errors import ProgramLoadError, SglrunError
 from sglrun.interpreter.failure import raising_place
 from sglrun.interpreter.fan_out import auto_num_threads
@@ -54,7 +53,7 @@ def script(
     for sgl.Runtime(...), it runs on the one of these options.
     """
     streams: Streams = ctx.obj
-    config = resolve_config(options)
+    config = configured(streams, options)
     path = Path(file)
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "does not exist"

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EBADF
 
+from sglrun.backends.secrets import Secrets
 from sglrun.batch.sources import Source
 from sglrun.display.stderr import QuietStream
 from sglrun.errors import RunStoppedError, UsageError
@@ -38,6 +39,7 @@ class Streams:
         err: stderr; writing to it never fails.
         out: a descriptor of stdout that nobody else writes to, for results.
         in_is_open: stdin was open when the process began.
+        secrets: texts that are written nowhere; add to them what comes to be known.
         out_is_open: stdout was open when the process began.
         out_is_terminal: results are read by a person.
     """
@@ -46,6 +48,7 @@ class Streams:
     out_is_open: bool
     out_is_terminal: bool
     in_is_open: bool = True
+    secrets: Secrets = field(default_factory=Secrets)
     out: int = field(default_factory=_copy_of_stdout)
 
     def say(self, line: str) -> None:
@@ -109,11 +112,17 @@ def open_streams() -> Streams:
     would get its number, and be written to by mistake.
     """
     was_open = [_hold(number) for number in range(3)]
-    # What a program says of placeholders would only puzzle; it is said for the rows.
-    err = QuietStream(sys.stderr if was_open[STDERR] else None, is_muted=is_traced.get)
+    secrets = Secrets()
+    err = QuietStream(
+        sys.stderr if was_open[STDERR] else None,
+        # What a program says of placeholders would only puzzle; the rows say it, too.
+        is_muted=is_traced.get,
+        redacted=secrets.redacted,
+    )
     sys.stderr = err
     return Streams(
         err=err,
+        secrets=secrets,
         out_is_open=was_open[STDOUT],
         out_is_terminal=os.isatty(STDOUT),
         in_is_open=was_open[STDIN],

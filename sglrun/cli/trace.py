@@ -12,10 +12,9 @@ import typer
 from sglrun.batch.rows import given, read_rows
 from sglrun.cli.backend import offer_backend
 from sglrun.cli.log import logging_to
-from sglrun.cli.options import with_settings
+from sglrun.cli.options import configured, with_settings
 from sglrun.cli.streams import Streams, only_results_on_stdout
 from sglrun.cli.tokens import TokenCounter, token_counter
-from sglrun.config import resolve_config
 from sglrun.display.diagram import as_dot, as_mermaid
 from sglrun.display.traced import SharedText, TraceReport
 from sglrun.errors import UsageError
@@ -62,7 +61,7 @@ def trace(
         raise UsageError("one of --json, --dot and --mermaid can be written, not more")
     streams: Streams = ctx.obj
     streams.need_stdout()
-    config = resolve_config(options)
+    config = configured(streams, options)
     with (
         logging_to(streams, config.display),
         only_results_on_stdout(streams),
@@ -121,5 +120,5 @@ def read_arguments(
         InputError: they cannot be read.
     """
     with read_rows(inputs) as reader:
-        good = (row for row in reader if row.error is None)
+        good = (row for row in reader if row.error_for(program) is None)
         return [given(row, program).arguments for row in islice(good, most)]

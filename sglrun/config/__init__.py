@@ -11,7 +11,8 @@ from typing import Any
 
 from sglrun.backends import BACKENDS
 from sglrun.backends.base import BackendOptions, Key, Secret
-from sglrun.backends.hosts import backend_of_host, key_variable
+from sglrun.backends.hosts import HOSTS, backend_of_host, key_variable
+from sglrun.backends.secrets import secret_texts, url_secrets
 from sglrun.config.files import IN_FILES, ConfigFile, Prices, read_files
 from sglrun.config.keys import KeyCommand
 from sglrun.config.settings import (
@@ -72,6 +73,15 @@ class RunConfig:
     def backend_name(self) -> str:
         """The name of the backend in the table of backends."""
         return self.backend.backend or "local"
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Texts that must not be written; a key that a command tells comes later."""
+        options = self.backend_options
+        key = options.api_key.value if isinstance(options.api_key, Secret) else ""
+        return frozenset(
+            secret_texts(*self.backend.url, api_key=key, headers=options.headers)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +158,20 @@ def resolve_config(
         color=not (dumb or environment.get("NO_COLOR")),
         notes=_notes(environment),
     )
+
+
+def secrets_around(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
+    """Return what of *environment* must not be written, whatever a run makes of it.
+
+    These are the keys in variables that are known for them, and the passwords of
+    proxies: a program may show its whole environment.
+    """
+    keys = {*KEY_VARIABLES.values(), *(host.key_variable for host in HOSTS.values())}
+    found = {environment.get(name, "").strip() for name in keys}
+    for name, value in environment.items():
+        if name.lower().endswith("_proxy"):
+            found.update(url_secrets(value))
+    return frozenset(found)
 
 
 def guess_backend(*urls: str) -> str:

@@ -14,16 +14,22 @@ class QuietStream(io.TextIOBase, TextIO):
     """Text to *stream*; what cannot be written is dropped. Safe from any thread."""
 
     def __init__(
-        self, stream: TextIO | None, *, is_muted: Callable[[], bool] = _never
+        self,
+        stream: TextIO | None,
+        *,
+        is_muted: Callable[[], bool] = _never,
+        redacted: Callable[[str], str] = str,
     ) -> None:
         """Write to *stream*; ``None`` is a stream that was closed from the start.
 
         Args:
             stream: what is written to.
             is_muted: asked for each text whether it is dropped, unseen.
+            redacted: takes out of each text what nobody may see.
         """
         self._stream = stream
         self._is_muted = is_muted
+        self._redacted = redacted
         self._lock = threading.RLock()
 
     @property
@@ -38,7 +44,7 @@ class QuietStream(io.TextIOBase, TextIO):
         if self._stream is not None:
             try:
                 with self._lock:
-                    self._stream.write(text)
+                    self._stream.write(self._redacted(text))
             except (OSError, ValueError):
                 self._stream = None
         return len(text)

@@ -48,8 +48,7 @@ class Job:
             layout=self.layout,
             overwrite=overwrite,
             on_note=self.notes.append,
-            about={"command": "sglrun --header 'key: sk-SECRET'"},
-            secrets=("sk-SECRET",),
+            about={"command": "sglrun batch"},
         )
 
     def open(self, *, overwrite: bool = False) -> DurableOutput:
@@ -476,7 +475,7 @@ def test_no_room_for_the_end_keeps_all(job: Job) -> None:
 
 
 def test_the_manifest_tells_what_was_run(job: Job) -> None:
-    """The manifest of a complete run has identity, counts and no secret."""
+    """The manifest of a complete run has identity and counts."""
     job.run(ROWS)
     manifest = json.loads(job.manifest.read_text())
 
@@ -484,7 +483,7 @@ def test_the_manifest_tells_what_was_run(job: Job) -> None:
     assert manifest["identity"] == IDENTITY
     assert manifest["rows"] == len(ROWS)
     assert manifest["about"]["last run"]["ok"] == len(ROWS)
-    assert "SECRET" not in job.manifest.read_text()
+    assert manifest["about"]["command"] == "sglrun batch"
 
 
 def test_resumed_rows_are_counted(job: Job) -> None:

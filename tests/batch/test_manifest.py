@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sglrun.backends.secrets import Secrets
 from sglrun.batch.manifest import Manifest, read_manifest, write_manifest
 
 MANIFEST = Manifest(
@@ -64,8 +65,16 @@ def test_a_manifest_of_another_version_is_none(tmp_path: Path) -> None:
 
 
 def test_secrets_are_not_written(tmp_path: Path) -> None:
-    """A key that a command line held does not reach the disk."""
+    """A key in what is told about a run does not reach the disk; all else does."""
     path = tmp_path / "out.run.json"
-    write_manifest(path, MANIFEST, secrets=("batch", ""))
+    secrets = Secrets(["m1-m1-m1-m1", "20260101"])
+    about = {"note": "bad m1-m1-m1-m1", "rows": 20260101}
+    identity = {"model": "m1-m1-m1-m1"}
+    write_manifest(
+        path, replace(MANIFEST, about=about, identity=identity), secrets=secrets
+    )
+    read = read_manifest(path)
 
-    assert '"sglrun ***"' in path.read_text()
+    assert read is not None
+    assert read.about == {"note": "bad ***", "rows": 20260101}
+    assert read.identity == identity

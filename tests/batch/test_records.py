@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sglrun.backends.base import Usage
+from sglrun.backends.secrets import Secrets
 from sglrun.batch.records import index_of, json_text, render_record, with_index
 from sglrun.batch.results import ErrorInfo, Layout, RowResult
 from sglrun.batch.rows import Row
@@ -183,9 +184,12 @@ def test_secrets_do_not_appear(layout: Layout) -> None:
     """A key that a server echoed is not written, wherever it stands."""
     error = ErrorInfo(type="E", message="bad key sk-SECRET")
     result = RowResult(row=row_of({}), output={"a": "sk-SECRET"}, error=error)
-    line = render_record(result, layout=layout, secrets=("sk-SECRET", "ad"))
+    line = render_record(
+        result, layout=layout, redacted=Secrets(["sk-SECRET", "status"]).redacted_json
+    )
 
     assert b"SECRET" not in line
+    assert index_of(line, layout) == 17
     assert b"bad key ***" in line
 
 

@@ -13,6 +13,7 @@ import pytest
 from sglrun import ProgramState, function, gen, select
 from sglrun.backends.base import Request, SelectRequest
 from sglrun.backends.mock import MockBackend
+from sglrun.backends.secrets import Secrets
 from sglrun.batch.durable import DurableOptions, DurableOutput
 from sglrun.batch.records import render_record
 from sglrun.batch.rows import Row
@@ -412,7 +413,7 @@ def test_a_secret_is_not_kept(tmp_path: Path) -> None:
 
     job = Job(tmp_path, four)
     job._answer = answer  # type: ignore[method-assign, assignment]
-    job.run("q", secrets=("sk-SECRET-1",))
+    job.run("q", secrets=Secrets(["sk-SECRET-1"]))
 
     assert b"SECRET" not in job.steps.read_bytes()
     assert job.steps.read_bytes().count(b"fine") == 1

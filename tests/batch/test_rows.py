@@ -1,9 +1,12 @@
 """Rows of an input."""
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import os
+import select
 import sys
 import threading
 from collections.abc import Callable
@@ -80,7 +83,7 @@ def test_odd_bytes_are_read(
         (b"[1]", ":2:1: not a row: "),
         (b'"str"', ":2:1: not a row: "),
         (b"null", ":2:1: not a row: "),
-        (b'{"q": NaN}', ":2:1: not JSON: NaN is no number"),
+        (b'{"q": NaN}', ":2:7: not JSON: NaN is no number"),
         (b'{"q": "\xff"}', ":2:8: not UTF-8: "),
         (b'{"q": "a\0b"}', ":2:9: not JSON: "),
         (b'{"q": 1,}', ":2:9: not JSON: "),
@@ -156,20 +159,143 @@ def test_packed_inputs_are_unpacked(
 
 @pytest.mark.parametrize("pack", [packed_gzip, packed_zstd])
 def test_a_torn_packed_input_keeps_what_was_read(
-    read_all: ReadAll, pack: Callable[[bytes], bytes]
+    tmp_path: Path, pack: Callable[[bytes], bytes]
 ) -> None:
-    """Where a packed input breaks off stands one row with an error, after the good."""
+    """Where a packed input breaks off is an error with its place, after whole lines."""
     lines = [os.urandom(40).hex() for _ in range(2000)]
     content = "".join(f'{{"q": "{line}"}}\n' for line in lines).encode()
     packed = pack(content)
-    rows = read_all(packed[: len(packed) * 3 // 4])
-    good = [row.fields["q"] for row in rows[:-1]]
+    path = tmp_path / "in.gz"
+    path.write_bytes(packed[: len(packed) * 3 // 4])
+    good: list[object] = []
+    with (
+        read_rows(str(path)) as reader,
+        pytest.raises(InputError, match="the compressed input ends or breaks") as told,
+    ):
+        good.extend(row.fields["q"] for row in reader)
 
     assert good == lines[: len(good)]
     assert len(good) > 500
-    assert f":{len(good) + 1}: the compressed input ends or breaks here" in str(
-        rows[-1].error
+    assert told.value.line == len(good) + 1
+
+
+@pytest.mark.parametrize(
+    ("tail", "told"),
+    [
+        (b"garbage", "Not a gzipped file"),
+        (b"\x1f\x8b", "ended before"),
+        (gzip.compress(b"x")[:-1], "ended before"),
+        (gzip.compress(b"x")[:-8] + bytes(8), "CRC check failed"),
+    ],
+)
+def test_damage_after_the_first_part_is_told(
+    tmp_path: Path, tail: bytes, told: str
+) -> None:
+    """A second part that is damaged is told after the rows of the first."""
+    path = tmp_path / "in.gz"
+    path.write_bytes(gzip.compress(b'{"q": 1}\n') + tail)
+    rows: list[Row] = []
+    with read_rows(str(path)) as reader, pytest.raises(InputError, match=told):
+        rows.extend(reader)
+
+    assert [row.fields for row in rows] == [{"q": 1}]
+
+
+def test_parts_and_padding_of_gzip_are_read(read_all: ReadAll) -> None:
+    """A gzip file may have many parts, as ``cat`` makes them, and zeros at its end."""
+    parts = [gzip.compress(b'{"q": %d}\n' % number) for number in range(3)]
+
+    assert [row.fields["q"] for row in read_all(b"".join(parts) + bytes(512))] == [
+        0,
+        1,
+        2,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        (bz2.compress(b"{}\n"), "packed with bzip2.* bzcat IN"),
+        (lzma.compress(b"{}\n"), "packed with xz.* xzcat IN"),
+        (b"PK\x03\x04rest", "a zip archive.* unzip -p IN"),
+        ("{}\n".encode("utf-16"), "UTF-16.* iconv -f UTF-16"),
+        ("\ufeff{}\n".encode("utf-16-be"), "UTF-16.* iconv -f UTF-16"),
+    ],
+)
+def test_a_form_that_is_not_read_is_named(
+    read_all: ReadAll, head: bytes, told: str
+) -> None:
+    """What is no JSON lines at all is one error that says what makes lines of it."""
+    with pytest.raises(InputError, match=told):
+        read_all(head)
+
+
+@pytest.mark.parametrize("pack", [packed_gzip, packed_zstd, bytes])
+def test_a_pipe_may_bring_its_first_bytes_one_by_one(
+    pack: Callable[[bytes], bytes],
+) -> None:
+    """How an input is packed does not depend on how much of it comes at first."""
+    content = pack(b'{"q": 1}\n{"q": 2}\n')
+    read, write = os.pipe()
+
+    def produce() -> None:
+        for number in range(len(content)):
+            os.write(write, content[number : number + 1])
+            while select.select([read], [], [], 0)[0]:  # until it is taken
+                os.sched_yield()
+        os.close(write)
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    with read_rows(f"/dev/fd/{read}") as reader:
+        rows = [row.fields["q"] for row in reader]
+    producer.join(20)
+    os.close(read)
+
+    assert rows == [1, 2]
+
+
+def test_a_line_without_end_is_not_held(
+    read_all: ReadAll, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a line that is too long only the beginning is read; the next ones run."""
+    monkeypatch.setattr("sglrun.batch.sources.LONGEST_LINE", 100_000)
+    rows = read_all(b'{"q":"' + b"x" * 500_000 + b'"}\n{"q":' + b" " * 200_000 + b"1}")
+
+    assert [row.line for row in rows] == [1, 2]
+    assert all("a line of more than " in str(row.error) for row in rows)
+    assert all(len(row.content) < 100_000 for row in rows)
+
+
+def test_a_line_of_the_greatest_length_is_read(
+    read_all: ReadAll, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit is for longer lines only, wherever their end falls."""
+    monkeypatch.setattr("sglrun.batch.sources.LONGEST_LINE", 10)
+    rows = read_all(b'{"q":123}\n{"q":12}\n{"q":1234}\n{"q":1}')
+
+    assert [row.error is None for row in rows] == [True, True, False, True]
+
+
+@pytest.mark.parametrize("value", [b"8" * 5_000, b'[{"y": -' + b"8" * 5_000 + b"}]"])
+def test_an_integer_that_python_cannot_read(read_all: ReadAll, value: bytes) -> None:
+    """A field with too long an integer is passed on as written, and cannot be taken."""
+    (row,) = read_all(b'{"q": 1, "x": ' + value + b', "n": 2}')
+
+    assert row.error is None
+    assert row.raw["x"] == value.decode()
+    assert row.fields == {"q": 1, "n": 2}
+    assert row.error_for(program_of(asks)) is None
+
+    (row,) = read_all(b'{"n": 1, "n": ' + value + b', "q": 2}')
+
+    assert ":1:15: 'n' has an integer of more than 4,300 digits" in str(
+        row.error_for(program_of(asks))
     )
+
+    (row,) = read_all(b'{"n": ' + value + b', "n": 1, "q": 2}')
+
+    assert row.error_for(program_of(asks)) is None
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal
 
 import pytest
 
@@ -437,19 +438,38 @@ def test_a_stop_does_not_wait_for_ever(again: bool) -> None:  # noqa: FBT001
     assert results == []
 
 
-def test_an_input_that_breaks_off_comes_after_the_results() -> None:
-    """Rows that were read give results; then the reason is raised."""
+@pytest.mark.parametrize("schedule", ["input", "prefix"])
+def test_an_input_that_breaks_off_comes_after_the_results(
+    schedule: Literal["input", "prefix"],
+) -> None:
+    """Rows that were read give results; then the run has ended early."""
 
     def source() -> Iterator[Row]:
         yield from questions(5)
-        raise InputError("in.jsonl:6: cannot read on")
+        raise InputError("in.jsonl:6: cannot read on", line=6)
 
     results: list[RowResult] = []
-    runner = BatchRunner(prog, MockBackend("x"))
-    with runner, pytest.raises(InputError, match="cannot read on"):
+    runner = BatchRunner(prog, MockBackend("x"), BatchOptions(schedule=schedule))
+    with runner, pytest.raises(RunStoppedError, match=r"cannot read on.* mend"):
         results.extend(runner.results(source()))
 
     assert [result.index for result in results] == list(range(5))
+    assert runner.summary().exit_code == 3
+
+
+@pytest.mark.parametrize("line", [None, 1])
+def test_an_input_that_cannot_be_read_at_all(line: int | None) -> None:
+    """Where no row came, the run could not begin."""
+
+    def source() -> Iterator[Row]:
+        yield from ()
+        raise InputError("in.jsonl: what is this", line=line)
+
+    with (
+        BatchRunner(prog, MockBackend("x")) as runner,
+        pytest.raises(InputError, match="what is this"),
+    ):
+        list(runner.results(source()))
 
 
 def test_leaving_early_lets_go() -> None:

@@ -1,13 +1,10 @@
 """The address of a server: what requests are sent to, and how it may be shown."""
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
+from sglrun.backends.secrets import without_password
 from sglrun.errors import ConfigError
-
-_SECRET_NAME = re.compile(r"auth|key|token|secret|cookie|sig", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,13 +15,11 @@ class Address:
         url: without a query and without a slash at its end; a password may be in it.
         query: what follows the path of every request, from its question mark on.
         shown: the address without password and query.
-        secrets: what of it may be shown nowhere.
     """
 
     url: str
     query: str
     shown: str
-    secrets: tuple[str, ...]
 
 
 def parse_address(text: str) -> Address:
@@ -33,7 +28,7 @@ def parse_address(text: str) -> Address:
     Raises:
         ConfigError: it spells none.
     """
-    shown = re.sub(r"//[^/]*@", "//", text.partition("?")[0])
+    shown = without_password(text)
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -47,12 +42,4 @@ def parse_address(text: str) -> Address:
         url=urlunsplit((parts.scheme, parts.netloc, path, "", "")),
         query=f"?{parts.query}" if parts.query else "",
         shown=urlunsplit((parts.scheme, host, path, "", "")),
-        secrets=tuple(
-            filter(None, (parts.password, *secret_values(dict(parse_qsl(parts.query)))))
-        ),
     )
-
-
-def secret_values(named: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the values of headers or of a query whose names say they are secret."""
-    return tuple(value for name, value in named.items() if _SECRET_NAME.search(name))

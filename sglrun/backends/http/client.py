@@ -17,11 +17,12 @@ from requests.utils import select_proxy
 
 from sglrun.backends.base import Key
 from sglrun.backends.http.adapter import OneAddressAdapter, prepared
-from sglrun.backends.http.address import parse_address, secret_values
+from sglrun.backends.http.address import parse_address
 from sglrun.backends.http.body import Body
 from sglrun.backends.http.failures import error_of_failure
 from sglrun.backends.http.sse import parse_events
 from sglrun.backends.http.status import SHOWN_BYTES, error_of_answer, read_error
+from sglrun.backends.secrets import Secrets, secret_texts, url_secrets
 from sglrun.errors import (
     BackendError,
     BackendTimeoutError,
@@ -32,7 +33,6 @@ from sglrun.errors import (
 
 _POOL_SIZE = 1024
 _OK = 200
-_SHORTEST_SECRET = 4
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _BEARER = "Authorization"
 
@@ -57,6 +57,7 @@ class HttpClient:
 
     Attributes:
         base_url: the address without a slash at its end and without a password.
+        secrets: what must not be written of all that goes with a request.
     """
 
     def __init__(
@@ -89,10 +90,9 @@ class HttpClient:
         self._size_limit = size_limit
         self._deadline = float("inf")
         given = dict(headers or {})
-        self._secrets = (*secret_values(given), *address.secrets)
+        key = "" if api_key is None else api_key.value.strip()
+        self.secrets = Secrets(secret_texts(base_url, api_key=key, headers=given))
         if api_key is not None:
-            key = api_key.value.strip()
-            self._secrets += (key,)
             given[key_header] = f"Bearer {key}" if key_header == _BEARER else key
         self._adapter = OneAddressAdapter(_POOL_SIZE)
         with self._translated("the address"), requests.Session() as session:
@@ -101,6 +101,8 @@ class HttpClient:
             self._settings: Mapping[str, Any] = session.merge_environment_settings(
                 url=address.url, proxies={}, stream=True, verify=None, cert=None
             )
+            for proxy in self._settings["proxies"].values():
+                self.secrets.add(url_secrets(proxy))
             session.trust_env = False
             head = session.prepare_request(_request(address.url, given))
         self._url = f"{head.url}".rstrip("/")
@@ -162,21 +164,14 @@ class HttpClient:
         with self._answered("POST", path, _encoded(payload), None) as (kind, body):
             if not kind.startswith("text/event-stream"):
                 begin = next(body.chunks(), b"")
-                raise _no_answer(body.asked, begin, f"{kind} in place of a stream")
+                raise self._no_answer(body.asked, begin, f"{kind} in place of a stream")
             # A server may begin a stream and let it wait for its turn.
             patient = replace(body, idle_s=self._timeouts.total_s)
-            yield from parse_events(patient.chunks())
+            yield from parse_events(patient.chunks(), self.secrets.redacted)
 
     def close(self) -> None:
         """Close idle connections; safe to call twice."""
         self._adapter.close()
-
-    def redacted(self, text: str) -> str:
-        """Return *text* without the key and other secrets of this client."""
-        for secret in self._secrets:
-            if len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, "***")
-        return text
 
     def _json(
         self, method: str, path: str, payload: bytes, timeout_s: float | None
@@ -187,7 +182,7 @@ class HttpClient:
                 return json.loads(received)
             except (ValueError, RecursionError) as exc:
                 what = "no whole JSON" if received else "an empty body"
-                raise _no_answer(body.asked, received, what) from exc
+                raise self._no_answer(body.asked, received, what) from exc
 
     @contextmanager
     def _answered(
@@ -218,7 +213,8 @@ class HttpClient:
                         asked=asked,
                         status=response.status_code,
                         headers=response.headers,
-                        body=body.whole(),
+                        # First of all: what is cut off later may cut a key in two.
+                        body=self.secrets.redacted_bytes(body.whole()),
                     )
                 yield response.headers.get("Content-Type", "nothing"), body
             finally:
@@ -249,13 +245,22 @@ class HttpClient:
         try:
             yield
         except BackendError as exc:
-            exc.args = (self.redacted(str(exc)),)
+            exc.args = (self.secrets.redacted(str(exc)),)
             raise
         except (requests.RequestException, urllib3.exceptions.HTTPError) as exc:
             address = f"{self.base_url}{self._by_proxy}"
             error = error_of_failure(asked=asked, address=address, exc=exc)
-            error.args = (self.redacted(str(error)),)
+            error.args = (self.secrets.redacted(str(error)),)
             raise error from exc
+
+    def _no_answer(self, asked: str, body: bytes, what: str) -> ResponseError:
+        _, said = read_error(self.secrets.redacted_bytes(body))
+        shown = f": {said[:SHOWN_BYTES]}" if said else ""
+        return ResponseError(
+            f"{asked} answered {_OK} with {what}{shown}; is this the address of a "
+            "model's API (an OpenAI-shaped server is usually at .../v1)?",
+            http_status=_OK,
+        )
 
 
 def _request(address: str, headers: Mapping[str, str]) -> requests.Request:
@@ -268,16 +273,6 @@ def _request(address: str, headers: Mapping[str, str]) -> requests.Request:
         "User-Agent": "sglrun",
     }
     return requests.Request("GET", address, {**common, **headers})
-
-
-def _no_answer(asked: str, body: bytes, what: str) -> ResponseError:
-    _, said = read_error(body)
-    shown = f": {said[:SHOWN_BYTES]}" if said else ""
-    return ResponseError(
-        f"{asked} answered {_OK} with {what}{shown}; is this the address of a model's "
-        "API (an OpenAI-shaped server is usually at .../v1)?",
-        http_status=_OK,
-    )
 
 
 def _encoded(payload: object) -> bytes:

@@ -105,6 +105,11 @@ class LazyBackend(Backend):
         """What it can do."""
         return self.opened().capabilities
 
+    @cached_property
+    def secrets(self) -> frozenset[str]:  # type: ignore[override]
+        """What must not be written."""
+        return self.opened().secrets
+
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Return the completion of *request*."""
         completion = self.opened().generate(request, on_text)

@@ -1,0 +1,104 @@
+"""The members of a JSON object: as values, and as they were written."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+# A mark of an object with the white space around it; "{}" counts as its end.
+_opened = re.compile(r"[ \t\n\r]*(?:\{[ \t\n\r]*(?=\}))?([{}])[ \t\n\r]*").match
+_named = re.compile(r"[ \t\n\r]*(:)[ \t\n\r]*").match
+_separated = re.compile(r"[ \t\n\r]*([,}])[ \t\n\r]*").match
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The members of an object; of equal names the last.
+
+    Attributes:
+        fields: name to value.
+        raw: name to text.
+        unread: name to the column of a value that has an integer too long for Python.
+    """
+
+    fields: dict[str, object]
+    raw: dict[str, str]
+    unread: dict[str, int]
+
+
+NO_MEMBERS = Members({}, {}, {})
+
+
+class _ConstantError(ValueError):
+    """``NaN`` or the like, which other readers take for numbers."""
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise _ConstantError(f"{constant} is no number of JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+# Finds the end of any value, whatever Python makes of its integers.
+_END_FINDER = json.JSONDecoder(parse_constant=_refuse, parse_int=len)
+
+
+def parse_members(text: str | bytes) -> Members:
+    """Return the members of a JSON object.
+
+    Raises:
+        ValueError: *text* is something else.
+    """
+    line = str(text)
+    try:
+        if not line.lstrip().startswith("{"):
+            _END_FINDER.decode(line)
+            raise ValueError("not a row: a row is a JSON object, as {...}")
+        return _parse_object(line)
+    except json.JSONDecodeError as exc:
+        raise json.JSONDecodeError(f"not JSON: {exc.msg}", exc.doc, exc.pos) from exc
+    except RecursionError as exc:
+        raise ValueError("not a row: nested too deeply") from exc
+
+
+def _parse_object(line: str) -> Members:
+    found = Members({}, {}, {})
+    mark, at = _next(_opened, line, 0, "'{'")
+    while mark != "}":
+        if line[at : at + 1] != '"':
+            raise json.JSONDecodeError("a name in double quotes must stand", line, at)
+        name, at = _DECODER.raw_decode(line, at)
+        _, at = _next(_named, line, at, "':'")
+        end = _parse_value(found, name, line, at)
+        found.raw[name] = line[at:end]
+        mark, at = _next(_separated, line, end, "',' or '}'")
+    if at != len(line):
+        raise json.JSONDecodeError("something stands after the object", line, at)
+    return found
+
+
+def _parse_value(found: Members, name: str, line: str, at: int) -> int:
+    """Parse the value of *name* that begins at *at*; return where it ends."""
+    try:
+        found.fields[name], end = _DECODER.raw_decode(line, at)
+    except json.JSONDecodeError:
+        raise
+    except _ConstantError as exc:
+        raise json.JSONDecodeError(str(exc), line, at) from exc
+    except ValueError:
+        found.fields.pop(name, None)
+        found.unread[name] = at + 1
+        return _END_FINDER.raw_decode(line, at)[1]
+    if found.unread:
+        found.unread.pop(name, None)
+    return end
+
+
+def _next(
+    match: Callable[[str, int], re.Match[str] | None], line: str, at: int, marks: str
+) -> tuple[str, int]:
+    """Return the mark that stands at *at*, and where the next thing begins."""
+    found = match(line, at)
+    if found is None:
+        raise json.JSONDecodeError(f"{marks} must stand", line, at)
+    return found[1], found.end()
