@@ -8,9 +8,9 @@ from sglrun.batch.rows import Row, given
 from sglrun.batch.schedule import tree_length
 from sglrun.errors import ProgramError
 from sglrun.interpreter.program import Program
-from sglrun.interpreter.tracing.graph import Fragment, Node
+from sglrun.interpreter.tracing.graph import Node
 from sglrun.interpreter.tracing.tracer import trace_prefix, trace_program
-from sglrun.interpreter.tracing.value import Mark
+from sglrun.interpreter.tracing.value import Fragment, Mark
 from sglrun.lang.chat_template import ChatTemplate
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 

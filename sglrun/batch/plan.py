@@ -7,9 +7,9 @@ from sglrun.backends.base import Backend, Usage
 from sglrun.batch.refused import look
 from sglrun.errors import BackendError
 from sglrun.interpreter.program import Program
-from sglrun.interpreter.tracing.graph import Fragment
 from sglrun.interpreter.tracing.inert import is_inert
 from sglrun.interpreter.tracing.tracer import TracedPrefix, trace_program
+from sglrun.interpreter.tracing.value import Fragment
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
 

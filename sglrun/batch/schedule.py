@@ -19,7 +19,8 @@ from operator import attrgetter
 from sglrun.batch.results import RowResult
 from sglrun.batch.rows import Row, given
 from sglrun.interpreter.program import Program
-from sglrun.interpreter.tracing.graph import Fragment, known_text
+from sglrun.interpreter.tracing.graph import known_text
+from sglrun.interpreter.tracing.value import Fragment
 
 WINDOW_ROWS = 8192
 WINDOW_BYTES = 64 << 20

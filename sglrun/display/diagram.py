@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sglrun.interpreter.tracing.graph import Fragment, Graph, Kind, Node
+from sglrun.interpreter.tracing.graph import Graph, Kind, Node
 from sglrun.interpreter.tracing.outcome import Known, Listed, Made, Outcome, Said
-from sglrun.interpreter.tracing.value import OPERATORS, Step, Value
+from sglrun.interpreter.tracing.value import OPERATORS, Fragment, Step, Value
 
 _LONGEST = 88
 _SIGNS = dict(zip(OPERATORS, ("+", "-", "*", "/", "//", "%", "**"), strict=True))
@@ -89,7 +89,7 @@ def _with_step(shown: str, step: Step) -> str:
     args = ", ".join(
         value_words(arg) if isinstance(arg, Value) else repr(arg) for arg in step.args
     )
-    if step.name in ("text", "str") or step == Step("format", ("",)):
+    if step.name in ("text", "said", "str") or step == Step("format", ("",)):
         return shown
     if step.name == "format":
         return f"{shown}:{step.args[0] if step.args else '…'}"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sglrun.interpreter.tracing.node_json import graph_json
 from sglrun.interpreter.tracing.tracer import Trace
 
 
@@ -60,5 +61,5 @@ class TraceReport:
             },
             **({} if self.rows is None else {"rows": self.rows.as_json()}),
             "counted_by": self.counted_by,
-            "graph": self.trace.graph.as_json(),
+            "graph": graph_json(self.trace.graph),
         }

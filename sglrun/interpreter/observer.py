@@ -1,6 +1,6 @@
 """The observer: who is told of what a program does, before it is done."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from sglrun.interpreter.evaluator import Evaluator, Name
@@ -45,6 +45,10 @@ class Observer:
 
     def writing(self, executor: Observed, name: Name, value: object) -> None:
         """Take note that the author assigns a variable."""
+
+    def following(self, func: Callable[..., object]) -> Callable[..., object]:
+        """Return what to call for the author's function *func*."""
+        return func
 
     def reading(self, value: object) -> object:
         """Return the *value* of a variable as the author is to see it."""

@@ -97,10 +97,12 @@ def run_body(program: Program, state: ProgramState, arguments: Arguments) -> Non
     token = running_settings.set(executor.settings)
     observer = executor.settings.observer
     try:
+        func = program.func
         if observer is not None:
             observer.began(executor, program.name)
+            func = observer.following(func)
         given = _by_name(program, arguments)
-        state.ret_value = program.func(state, **{**given, **program.bound})
+        state.ret_value = func(state, **{**given, **program.bound})
         if executor.open_role is not None and executor.failure is None:
             warnings.warn(
                 f"the program {program.name!r} ends inside {executor.open_role!r}; "

@@ -15,11 +15,16 @@ from sglrun.interpreter.compiling.replay import Replay
 from sglrun.interpreter.executor import Settings
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.state import ProgramState
-from sglrun.interpreter.tracing.blind_spots import blind_spots
-from sglrun.interpreter.tracing.graph import Fragment, Node
-from sglrun.interpreter.tracing.outcome import opaque_in, values_in
+from sglrun.interpreter.tracing.graph import Node
+from sglrun.interpreter.tracing.marks import Marks
+from sglrun.interpreter.tracing.outcome import (
+    Outcome,
+    opaque_in,
+    outcome_of,
+    values_in,
+)
 from sglrun.interpreter.tracing.tracer import Trace, trace_program
-from sglrun.interpreter.tracing.value import Mark, Value, is_constant
+from sglrun.interpreter.tracing.value import Fragment, Mark, Value, is_constant
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate
 from sglrun.lang.choices import CHOICES_METHODS
 from sglrun.lang.sampling import SamplingParams
@@ -30,11 +35,9 @@ class CompiledProgram:
     """A program as a plan; it runs with the results of the program itself.
 
     Attributes:
-        program: what was compiled.
-        plan: its steps.
+        plan: its steps; one that was read back from JSON runs as well.
     """
 
-    program: Program
     plan: Plan
 
     def run(
@@ -52,11 +55,17 @@ class CompiledProgram:
             sampling: the run's parameters.
 
         Raises:
-            ProgramError: arguments that do not fit.
+            ProgramError: arguments that do not fit, or a plan with the markup of
+                another chat template.
         """
-        given = self.program.arguments((), arguments)
+        own = backend.chat_template.name
+        if self.plan.template not in (None, own):
+            raise ProgramError(
+                f"the plan says markup of the chat template {self.plan.template!r}, "
+                f"but the backend's is {own!r}; compile the program for this backend"
+            )
         settings = Settings(backend=backend, sampling=sampling or SamplingParams())
-        replay = Replay(self.plan, {**_defaults(self.program), **given}, settings)
+        replay = Replay(self.plan, self.plan.arguments(arguments), settings)
         replay.run()
         return replay.state
 
@@ -71,19 +80,23 @@ def compile_program(
             something with one that cannot be repeated, or fails; the message names the
             line.
     """
-    for where, what in blind_spots(program):
-        raise _refusal(where, what)
+    place = f"{program.path.name}:{program.line}"
+    if program.takes_any:
+        raise _refusal(place, "the program takes arguments of any name")
     trace = trace_program(program, template=template)
-    for place, what in _undecided(trace):
-        raise _refusal(place, what)
+    for where, what in _undecided(trace):
+        raise _refusal(where or place, what)
     steps = folded(trace.graph.nodes)
     return CompiledProgram(
-        program=program,
         plan=Plan(
             program=program.name,
+            parameters=program.free,
+            defaults=_defaults(program, place),
             steps=steps,
             returned=trace.returned,
+            checks=trace.checks,
             samples=tuple(sibling_samples(steps)),
+            template=template.name if trace.reads_markup else None,
         ),
     )
 
@@ -95,6 +108,8 @@ def _refusal(where: str | None, what: str) -> ProgramError:
 
 def _undecided(trace: Trace) -> Iterator[tuple[str | None, str]]:
     """Iterate over what keeps a trace from being a plan."""
+    for where, what in trace.losses:
+        yield where, f"{what} cannot be repeated"
     for node in trace.graph.nodes:
         if node.kind == "branch":
             yield node.where, f"{node.name} decides what the program does"
@@ -110,8 +125,6 @@ def _undecided(trace: Trace) -> Iterator[tuple[str | None, str]]:
 
 
 def _unknown_in(node: Node) -> Iterator[str]:
-    if "bytes" in node.parameters:
-        yield "an image is read from a file"
     method = node.parameters.get("choices_method")
     if method is not None and method not in CHOICES_METHODS:
         yield f"the choices method {method} is the author's own"
@@ -121,6 +134,7 @@ def _unknown_in(node: Node) -> Iterator[str]:
     yield from (f"the parameter {key!r} is not known" for key in unknown)
     if "by" not in node.parameters:
         yield from _lost_in(node)
+    yield from (_lost(value) for value in node.checks if not value.exact)
 
 
 def _lost_in(node: Node) -> Iterator[str]:
@@ -146,10 +160,17 @@ def _is_plain(given: object) -> bool:
     return is_constant(given)
 
 
-def _defaults(program: Program) -> dict[str, object]:
+def _defaults(program: Program, place: str) -> dict[str, Outcome]:
     parameters = inspect.signature(program.func).parameters
-    return {
-        name: parameters[name].default
-        for name in program.free
-        if parameters[name].default is not inspect.Parameter.empty
+    given = {name: parameters[name].default for name in program.free}
+    found = {
+        name: outcome_of(default, Marks())
+        for name, default in given.items()
+        if default is not inspect.Parameter.empty
     }
+    for name, outcome in found.items():
+        for words in opaque_in(outcome):
+            raise _refusal(
+                place, f"the default of {name!r} is {words}, which is not data"
+            )
+    return found

@@ -4,11 +4,22 @@ Rule: data. A plan comes from a graph without branches; it can be printed, writt
 JSON, and read by whoever wants to know what a program will ask of a model.
 """
 
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
+from sglrun.errors import ProgramError
 from sglrun.interpreter.tracing.graph import Graph, Node
-from sglrun.interpreter.tracing.outcome import Outcome
+from sglrun.interpreter.tracing.node_json import node_from_json, node_json
+from sglrun.interpreter.tracing.outcome import (
+    NOTHING,
+    Outcome,
+    filled,
+    outcome_from_json,
+    outcome_json,
+)
+from sglrun.interpreter.tracing.value import Value, value_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,16 +28,24 @@ class Plan:
 
     Attributes:
         program: its name.
+        parameters: the arguments that it takes.
+        defaults: what those are that need not be given.
         steps: what is done, in an order in which it can be done.
         returned: what the program returns.
+        checks: what is made after the last step, and which a row may not have.
         samples: groups of generations with the same prompt and parameters, in sibling
             branches, that one request of several samples can answer.
+        template: the chat template whose markup stands in the steps, if any does.
     """
 
     program: str
-    steps: tuple[Node, ...]
-    returned: Outcome
+    parameters: tuple[str, ...] = ()
+    defaults: Mapping[str, Outcome] = field(default_factory=dict)
+    steps: tuple[Node, ...] = ()
+    returned: Outcome = NOTHING
+    checks: tuple[Value, ...] = ()
     samples: tuple[tuple[int, ...], ...] = ()
+    template: str | None = None
 
     @property
     def requests(self) -> tuple[Node, ...]:
@@ -41,7 +60,7 @@ class Plan:
         when: dict[int, int] = {}
         waves: dict[int, list[int]] = {}
         for step in self.steps:
-            needed = [value.node for value in step.reads]
+            needed = [value.node for value in (*step.reads, *step.made)]
             needed += (each for each in step.follows if self._waits(step, each))
             earliest = max((when[each] for each in needed if each >= 0), default=0)
             asks = step.kind in ("generate", "select")
@@ -60,14 +79,78 @@ class Plan:
     def _streams(self) -> dict[int, int]:
         return {step.id: step.stream for step in self.steps}
 
+    def arguments(self, given: Mapping[str, object]) -> dict[str, object]:
+        """Return the arguments of a run that is *given* these.
+
+        Raises:
+            ProgramError: one is missing or unknown.
+        """
+        own = {name: filled(each, _never, None) for name, each in self.defaults.items()}
+        arguments = {**own, **given}
+        for name in self.parameters:
+            if name not in arguments:
+                raise ProgramError(f"missing argument {name!r} ({self._takes()})")
+        for name in arguments:
+            if name not in self.parameters:
+                raise ProgramError(f"unknown argument {name!r} ({self._takes()})")
+        return arguments
+
+    def _takes(self) -> str:
+        named = ", ".join(self.parameters) or "none"
+        return f"the program {self.program!r} takes {named}"
+
     def as_json(self) -> dict[str, object]:
-        """Return the plan as JSON values."""
+        """Return the plan as JSON values, with what it can do together."""
         return {
             "program": self.program,
-            **Graph(nodes=self.steps).as_json(),
+            "parameters": list(self.parameters),
+            "defaults": {
+                name: outcome_json(given) for name, given in self.defaults.items()
+            },
+            "nodes": [node_json(node, whole=True) for node in self.steps],
+            "edges": [
+                {"from": start, "to": end, "kind": kind}
+                for start, end, kind in Graph(nodes=self.steps).edges()
+            ],
+            "returned": outcome_json(self.returned),
+            "checks": [value.as_json() for value in self.checks],
             "waves": [list(wave) for wave in self.waves()],
             "samples": [list(group) for group in self.samples],
+            "template": self.template,
         }
+
+    def to_json(self) -> str:
+        """Return the plan as JSON."""
+        return json.dumps(self.as_json(), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the plan that ``to_json`` wrote.
+
+        Raises:
+            ProgramError: *text* is no plan.
+        """
+        try:
+            given: Any = json.loads(text)
+            return cls(
+                program=given["program"],
+                parameters=tuple(given["parameters"]),
+                defaults={
+                    name: outcome_from_json(each)
+                    for name, each in given["defaults"].items()
+                },
+                steps=tuple(map(node_from_json, given["nodes"])),
+                returned=outcome_from_json(given["returned"]),
+                checks=tuple(map(value_of, given["checks"])),
+                samples=tuple(map(tuple, given["samples"])),
+                template=given["template"],
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as exc:
+            raise ProgramError(f"not a plan as sglrun writes it: {exc!r}") from exc
+
+
+def _never(value: Value) -> object:
+    raise ProgramError(f"a default is {value}, which is not data")
 
 
 def folded(steps: tuple[Node, ...]) -> tuple[Node, ...]:

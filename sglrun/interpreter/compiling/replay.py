@@ -60,10 +60,12 @@ class Replay:
         try:
             while self._advance():
                 self._wait()
+            self._check(self._plan.checks)
             returned = self._plan.returned
             self.state.ret_value = filled(returned, self._known, self.state)
         except Exception as exc:  # noqa: BLE001 - a row's failure is a result
             failure = Failure(cause=exc, in_body=True)
+            self.state.stream_executor.wait()
             self.state.stream_executor.fail(failure)
         for state in self._states.values():
             state.stream_executor.finish()
@@ -110,7 +112,12 @@ class Replay:
         )
 
     def _needs(self, step: Node) -> tuple[Value, ...]:
-        return () if "by" in step.parameters else step.reads
+        return step.made if "by" in step.parameters else (*step.reads, *step.made)
+
+    def _check(self, values: tuple[Value, ...]) -> None:
+        """Make *values*; an error is the author's line's."""
+        for value in values:
+            value.apply(self._origin)
 
     def _is_there(self, value: Value) -> bool:
         if value.source == "argument":
@@ -119,7 +126,7 @@ class Replay:
         return future is not None and future.done()
 
     def _known(self, value: Value) -> object:
-        made: object = value.apply(self._origin(value), self._origin)
+        made: object = value.apply(self._origin)
         return made
 
     def _origin(self, value: Value) -> object:
@@ -128,6 +135,7 @@ class Replay:
         return self._futures[value.node, value.name].result()
 
     def _do(self, step: Node) -> None:
+        self._check(step.checks)
         match step.kind:
             case "program":
                 self._states[step.stream] = self._new_state()

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from sglrun.interpreter.tracing.graph import Node
-from sglrun.interpreter.tracing.outcome import said
-from sglrun.interpreter.tracing.value import Value
+from sglrun.interpreter.tracing.value import Value, said
 from sglrun.lang import ir
 from sglrun.lang.choices import CHOICES_METHODS
 from sglrun.lang.constraints import dtype_of
@@ -31,6 +30,8 @@ def _text(step: Node, known: Known) -> ir.Piece:
 
 
 def _image(step: Node, known: Known) -> ir.Piece:
+    if step.image is not None:
+        return ir.Image(step.image)
     url, about = said(step.fragments, known), step.parameters
     if "video" in about:
         frames = about["num_frames"]

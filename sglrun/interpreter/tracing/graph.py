@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
-from sglrun.interpreter.tracing.outcome import NOTHING, Outcome, outcome_json, values_in
-from sglrun.interpreter.tracing.value import Mark, Value
+from sglrun.interpreter.tracing.outcome import NOTHING, Outcome, values_in
+from sglrun.interpreter.tracing.value import Fragment, Mark, Value
 from sglrun.lang import ir
-from sglrun.lang.prompt import VideoData
+from sglrun.lang.prompt import ImageData, VideoData
 
 Kind = Literal[
     "program",
@@ -29,9 +29,6 @@ Kind = Literal[
     "branch",
     "end",
 ]
-
-Fragment = str | Mark
-"""Constant text, or a value that is not known yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +49,8 @@ class Node:
         streams: of a fork, the prompts that begin here; of a join, those that end.
         value: of an assignment, what is assigned.
         prompt: of a request, the whole text that it comes after, markup included.
+        image: of an image whose bytes are known.
+        checks: what the author's code makes before it, and which a row may not have.
     """
 
     id: int
@@ -66,6 +65,8 @@ class Node:
     streams: tuple[int, ...] = ()
     value: Outcome = NOTHING
     prompt: tuple[Fragment, ...] = ()
+    image: ImageData | None = None
+    checks: tuple[Value, ...] = ()
 
     @property
     def reads(self) -> tuple[Value, ...]:
@@ -74,6 +75,12 @@ class Node:
         marks = (part.value for part in every if isinstance(part, Mark))
         direct = (*marks, *values_in(self.value))
         return tuple(dict.fromkeys(each for value in direct for each in value.parts()))
+
+    @property
+    def made(self) -> tuple[Value, ...]:
+        """The unknown values that its checks need, each once."""
+        each = (part for value in self.checks for part in value.parts())
+        return tuple(dict.fromkeys(each))
 
     @property
     def sources(self) -> tuple[int, ...]:
@@ -103,16 +110,6 @@ class Graph:
         for node in self.nodes:
             yield from ((before, node.id, "then") for before in node.follows)
             yield from ((source, node.id, "value") for source in node.sources)
-
-    def as_json(self) -> dict[str, object]:
-        """Return the graph as JSON values; empty fields are left out."""
-        return {
-            "nodes": [_node_json(node) for node in self.nodes],
-            "edges": [
-                {"from": start, "to": end, "kind": kind}
-                for start, end, kind in self.edges()
-            ],
-        }
 
 
 class GraphBuilder:
@@ -171,7 +168,8 @@ def described(piece: ir.Piece) -> tuple[Kind, dict[str, Any]]:
             about: dict[str, Any] = {} if image.url else {"bytes": len(image.data)}
             if isinstance(image, VideoData):
                 about |= {"video": True, "num_frames": image.num_frames}
-            return "image", {"fragments": (shown,), "parameters": about}
+            own = {} if image.url else {"image": image}
+            return "image", {"fragments": (shown,), "parameters": about, **own}
         case _:
             return _BOUNDS[type(piece)], {"name": _bound_name(piece)}
 
@@ -214,32 +212,6 @@ def _select_parameters(select: ir.Select) -> dict[str, object]:
     return given
 
 
-def _node_json(node: Node) -> dict[str, object]:
-    return {
-        key: value
-        for key, value in {
-            "id": node.id,
-            "kind": node.kind,
-            "stream": node.stream,
-            "where": node.where,
-            "name": node.name,
-            "text": fragments_json(node.fragments),
-            "value": outcome_json(node.value),
-            "parameters": dict(node.parameters),
-            "choices": [fragments_json(choice) for choice in node.choices],
-            "streams": list(node.streams),
-        }.items()
-        if value not in (None, [], {})
-    }
-
-
-def fragments_json(fragments: tuple[Fragment, ...]) -> list[object]:
-    """Return text as JSON: constant parts as strings, unknown values as objects."""
-    return [
-        part if isinstance(part, str) else part.value.as_json() for part in fragments
-    ]
-
-
 def known_text(fragments: Iterable[Fragment], arguments: Mapping[str, object]) -> str:
     """Return the text of *fragments* with *arguments*, as far as that is known.
 
@@ -251,11 +223,13 @@ def known_text(fragments: Iterable[Fragment], arguments: Mapping[str, object]) -
         if isinstance(part, str):
             said.append(part)
             continue
-        value, name = part.value, part.value.name
-        if value.source != "argument" or name is None or name not in arguments:
+        needed = part.value.parts()
+        if any(
+            each.source != "argument" or each.name not in arguments for each in needed
+        ):
             break
         try:
-            made = value.apply(arguments[name], lambda each: arguments[str(each.name)])
+            made = part.value.apply(lambda each: arguments[str(each.name)])
         except Exception:  # noqa: BLE001 - the author's own line would raise it too
             break
         said.append(str(made))

@@ -1,11 +1,20 @@
 """An outcome: what a program assigns or returns, with the parts that are not known."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from sglrun.interpreter.tracing.marks import DamagedMarkError, Marks
+from sglrun.interpreter.tracing.marks import Marks
 from sglrun.interpreter.tracing.placeholder import Placeholder
-from sglrun.interpreter.tracing.value import Mark, Value
+from sglrun.interpreter.tracing.value import (
+    Fragment,
+    Mark,
+    Value,
+    fragments_json,
+    fragments_of,
+    said,
+    value_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +35,7 @@ class Made:
 class Said:
     """Text with values in it that are not known yet."""
 
-    fragments: tuple[str | Mark, ...]
+    fragments: tuple[Fragment, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +79,16 @@ def outcome_of(given: object, marks: Marks, state: object = None) -> Outcome:
         marks: those of the trace.
         state: the program's own state.
     """
-    if type(given) is Placeholder and not given.is_composite:
-        return Made(given.value)
-    if type(given) in (str, Placeholder):
-        return _text(str.__str__(given), marks)
+    if type(given) is Placeholder:
+        value = given.value
+        return Said(value.fragments) if value.is_composed else Made(value)
+    if type(given) is str:
+        parts = marks.fragments(given)
+        return (
+            Said(parts)
+            if any(isinstance(part, Mark) for part in parts)
+            else Known(given)
+        )
     if isinstance(given, int | float | bool | None):
         return Known(given)
     if isinstance(given, list | tuple | dict):
@@ -118,13 +133,6 @@ def filled(outcome: Outcome, known: Callable[[Value], object], state: object) ->
             return state
 
 
-def said(fragments: tuple[str | Mark, ...], known: Callable[[Value], object]) -> str:
-    """Return text with its values."""
-    return "".join(
-        part if isinstance(part, str) else str(known(part.value)) for part in fragments
-    )
-
-
 def outcome_json(outcome: Outcome) -> object:
     """Return *outcome* as a JSON value; unknown values are objects."""
     match outcome:
@@ -133,18 +141,35 @@ def outcome_json(outcome: Outcome) -> object:
         case Made(value=value):
             return {"value": value.as_json()}
         case Said(fragments=fragments):
-            return {
-                "text": [
-                    part if isinstance(part, str) else part.value.as_json()
-                    for part in fragments
-                ]
-            }
-        case Listed(items=items):
-            return [outcome_json(item) for item in items]
+            return {"text": fragments_json(fragments)}
+        case Listed(items=items, is_tuple=is_tuple):
+            each = [outcome_json(item) for item in items]
+            return {"tuple": each} if is_tuple else each
         case Mapped(items=pairs):
             return {"items": {key: outcome_json(item) for key, item in pairs}}
         case Itself(words=words) | Opaque(words=words):
             return {"object": words}
+
+
+def outcome_from_json(given: Any) -> Outcome:
+    """Return the outcome that ``outcome_json`` wrote."""
+    if isinstance(given, list):
+        return Listed(tuple(map(outcome_from_json, given)))
+    if isinstance(given, dict):
+        ((kind, held),) = given.items()
+        return _READ[kind](held)
+    return Known(given)
+
+
+_READ: Mapping[str, Callable[[Any], Outcome]] = {
+    "tuple": lambda held: Listed(tuple(map(outcome_from_json, held)), is_tuple=True),
+    "value": lambda held: Made(value_of(held)),
+    "text": lambda held: Said(fragments_of(held)),
+    "items": lambda held: Mapped(
+        tuple((key, outcome_from_json(item)) for key, item in held.items())
+    ),
+    "object": lambda _: Itself(),  # a plan holds nothing opaque
+}
 
 
 def values_in(outcome: Outcome) -> Iterator[Value]:
@@ -177,13 +202,3 @@ def opaque_in(outcome: Outcome) -> Iterator[str]:
                 yield from opaque_in(item)
         case _:
             return
-
-
-def _text(text: str, marks: Marks) -> Outcome:
-    try:
-        parts = marks.split(text)
-    except DamagedMarkError:
-        return Opaque("text that was made of a value which is not known yet")
-    if any(isinstance(part, Mark) for part in parts):
-        return Said(parts)
-    return Known(text)

@@ -1,18 +1,24 @@
 """A placeholder: stands for a value that is not known while a program is traced.
 
-It is text that holds a mark. What is done to the text either keeps the mark whole, so
-that it can be found again, or damages it, so that this can be seen. What is asked of
-the value itself is answered by whoever traces, or ends the trace.
-
-Python offers no way to see ``is``, the pattern functions of ``re``, a search in
-constant text (``q in "abc"``), or the length of an f-string.
+It is text that holds a mark, by which it is found again in a prompt. What is made of it
+is a placeholder too; what is asked of it is answered by whoever traces, or ends the
+trace. What Python itself does not let it see, its rewritten author's code tells; see
+``operations``.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, Self
 
 from sglrun.interpreter.tracing.marks import Marks
-from sglrun.interpreter.tracing.value import OPERATORS, TEXT_METHODS, Step, Value
+from sglrun.interpreter.tracing.value import (
+    OPERATORS,
+    TEXT_METHODS,
+    Fragment,
+    Mark,
+    Step,
+    Value,
+    composed,
+)
 from sglrun.lang import ir
 
 _SHOWN_ITEMS = 1
@@ -37,58 +43,97 @@ class Oracle(Protocol):
         """Return what *value* may well be, where it is one of a few texts."""
         ...
 
+    def made(self, value: Value) -> None:
+        """Note that *value* is made where it is, which may fail."""
+        ...
+
+    def go_on(self) -> None:
+        """Do nothing, unless the trace has ended meanwhile."""
+        ...
+
+    def lost(self, what: str, value: Value) -> None:
+        """Note that *what* is not done to *value*, though a row would do it."""
+        ...
+
 
 class Placeholder(str):
     """Text like any other, whose content is not known."""
 
-    __slots__ = ("_hashed", "_oracle", "is_composite", "value")
+    __slots__ = ("_hashed", "_oracle", "value")
     value: Value
-    is_composite: bool
     _oracle: Oracle
     _hashed: bool  # a mapping looks it up: what follows is no question of the author
 
-    def __new__(cls, value: Value, oracle: Oracle, text: str | None = None) -> Self:
-        """Return a placeholder of *value*, about which *oracle* is asked.
-
-        Args:
-            value: what it stands for, or the first value in *text*.
-            oracle: answers what is asked of it.
-            text: text that holds several values; it stands as it is where the
-                placeholder is put into another text.
-        """
-        own = oracle.marks.text(value.then("text")) if text is None else text
+    def __new__(cls, value: Value, oracle: Oracle) -> Self:
+        """Return a placeholder of *value*, about which *oracle* is asked."""
+        marks = oracle.marks
+        if value.is_composed:
+            own = "".join(
+                part if isinstance(part, str) else marks.text(part.value)
+                for part in value.fragments
+            )
+        else:
+            own = marks.text(value.as_said())
         made = str.__new__(cls, own)
         made.value = value
-        made.is_composite = text is not None
         made._hashed = False  # noqa: SLF001 - its own
         made._oracle = oracle  # noqa: SLF001 - its own
         return made
 
-    def derived(self, value: Value) -> "Placeholder":
-        """Return the placeholder of a value that comes from this one."""
-        return Placeholder(value, self._oracle)
+    def step(self, name: str, *args: object) -> "Placeholder":
+        """Return the placeholder of what *name* with *args* makes of the value."""
+        plain = tuple(map(_plain, args))
+        made = self.value.then(name, *plain)
+        if self.value.may_fail(name, *plain):
+            self._oracle.made(made)
+        return Placeholder(made, self._oracle)
+
+    def unknown_step(self, name: str, *args: object) -> "Placeholder":
+        """Return the placeholder of what is made of the value in an unknown way."""
+        made = self.value.then(name, *map(_plain, args)).inexact()
+        return Placeholder(made, self._oracle)
+
+    def fragments(self) -> tuple[Fragment, ...]:
+        """Return what it adds to a text."""
+        if self.value.is_composed:
+            return self.value.fragments
+        if self.value.may_fail("text"):
+            self._oracle.made(self.value.as_text())
+        return (Mark(self.value.as_text()),)
 
     def ask(self, question: str, *, usual: bool | None = None) -> bool:
         """Ask about the value."""
         return self._oracle.ask(question, self.value, usual=usual)
 
-    def _spelled(self, step: str, *args: object) -> "Placeholder":
-        # A subclass of text is as good as text, and can be asked.
-        if self.is_composite and (step == "str" or args == ("",)):
-            return self
-        return self.derived(self.value.then(step, *args))
+    def lose(self, what: str) -> None:
+        """Note that *what* is not done to the value."""
+        self._oracle.lost(what, self.value)
+
+    def joined(self, parts: Iterable[str]) -> str:
+        """Return *parts* as one text."""
+        fragments: list[Fragment] = []
+        for part in parts:
+            more = part.fragments() if type(part) is Placeholder else (part,)
+            for each in more:
+                if fragments and isinstance(each, str) and type(fragments[-1]) is str:
+                    fragments[-1] += each
+                elif each != "":
+                    fragments.append(each)
+        return Placeholder(composed(tuple(fragments)), self._oracle)
 
     def __str__(self) -> str:
         """Stand for the value's text."""
-        return self._spelled("str")
+        return self if self.value.is_composed else self.step("str")
 
     def __repr__(self) -> str:
         """Stand for the value as Python writes it."""
-        return self._spelled("repr")
+        return self.step("repr")
 
     def __format__(self, spec: str) -> str:
         """Stand for the value's text in a format."""
-        return self._spelled("format", spec)
+        if self.value.is_composed and type(spec) is str and not spec:
+            return self
+        return self.step("format", spec)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -100,34 +145,61 @@ class Placeholder(str):
         """Stand for an attribute of the value, which may be no string."""
         if name.startswith("__"):
             raise AttributeError(name)
-        return self.derived(self.value.then(f".{name}").inexact())
+        return self.unknown_step(f".{name}")
 
     def __call__(self, *args: object, **kwargs: object) -> "Placeholder":
         """Stand for what a method returns; ``get`` of a mapping is known."""
         *before, last = self.value.steps or (Step("()"),)
         if last.name != ".get" or kwargs:
-            return self.derived(self.value.then("()", *args).inexact())
-        kind = type(self.value)
-        mapping = kind(
+            self.lose(f"a call of {last.name.lstrip('.')!r}")
+            return self.unknown_step("()", *args)
+        mapping = Value(
             source=self.value.source,
             name=self.value.name,
             node=self.value.node,
+            fragments=self.value.fragments,
             steps=tuple(before),
         )
-        return self.derived(mapping.then("get", *args))
+        return Placeholder(mapping, self._oracle).step("get", *args)
+
+    def __enter__(self) -> "Placeholder":  # noqa: PYI034
+        """Stand for what is entered."""
+        self.lose("a 'with'")
+        return self.unknown_step(".__enter__()")
+
+    def __exit__(self, *_: object) -> None:
+        """Let errors pass."""
 
     def __getitem__(self, key: Any) -> "Placeholder":
         """Stand for a part of the value."""
         if type(key) is slice:
-            bounds = (key.start, key.stop, key.step)
-            return self.derived(self.value.then("part", *bounds))
-        return self.derived(self.value.then("item", _plain(key)))
+            return self.step("part", key.start, key.stop, key.step)
+        return self.step("item", key)
+
+    def __setitem__(self, key: object, given: object) -> None:
+        """Note that the value is another one from here on."""
+        self._change()
+
+    def __delitem__(self, key: object) -> None:
+        """Note that the value is another one from here on."""
+        self._change()
+
+    def _change(self) -> None:
+        if self.value.source == "global" and not self.value.steps:
+            self.lose("a change")  # whoever reads it next does not know it anyway
+        else:
+            self.ask("a change of")
 
     def __iter__(self) -> Iterator["Placeholder"]:
         """Ask; then one item stands for all."""
         self.ask("iteration over")
         for number in range(_SHOWN_ITEMS):
             yield self[number]
+
+    def __next__(self) -> "Placeholder":
+        """Stand for what comes next of an iterator."""
+        self.lose("next()")
+        return self.unknown_step("next()")
 
     def __hash__(self) -> int:
         """Ask; the answer is found where a likely value is."""
@@ -170,15 +242,18 @@ class Placeholder(str):
         """Join with text or an expression, or stand for a sum."""
         if issubclass(type(other), ir.ExprList | ir.Piece):
             return NotImplemented
-        if type(other) is str:
-            return str.__add__(self, other)
-        return self.derived(self.value.then("add", _plain(other)))
+        is_text = type(other) is str or _is_composed(other) or self.value.is_composed
+        if is_text and type(other) in (str, Placeholder):
+            return self.joined((self, other))
+        return self.step("add", other)
 
     def __radd__(self, other: Any) -> Any:
         """Join with text, or stand for a sum."""
-        if type(other) is str:
-            return other + str.__str__(self)
-        return self.derived(self.value.then("radd", _plain(other)))
+        return (
+            self.joined((other, self))
+            if type(other) is str
+            else self.step("radd", other)
+        )
 
     def encode(self, *_: object, **__: object) -> bytes:
         """Ask; the answer is a mark, which encodings of bytes keep."""
@@ -188,12 +263,12 @@ class Placeholder(str):
     def split(self, *_: object, **__: object) -> Any:
         """Ask; the answer is one part."""
         self.ask("the parts of")
-        return [self.derived(self.value.then("split").inexact())]
+        return [self.unknown_step("split")]
 
     def partition(self, *_: object, **__: object) -> Any:
         """Ask; the answer is three parts."""
         self.ask("the parts of")
-        return (self.derived(self.value.then("partition").inexact()),) * 3
+        return (self.unknown_step("partition"),) * 3
 
     rsplit = splitlines = split
     rpartition = partition
@@ -201,9 +276,11 @@ class Placeholder(str):
 
 def _plain(arg: object) -> object:
     """Return *arg*, or the value that it stands for."""
-    if type(arg) is Placeholder and not arg.is_composite:
-        return arg.value
-    return arg
+    return arg.value if type(arg) is Placeholder else arg
+
+
+def _is_composed(given: object) -> bool:
+    return type(given) is Placeholder and given.value.is_composed
 
 
 def _claim(question: str) -> Callable[..., bool]:
@@ -217,14 +294,16 @@ def _place(self: Placeholder, *_: object, **__: object) -> int:
 
 def _made(step: str) -> Callable[..., Placeholder]:
     def make(self: Placeholder, *args: object, **kwargs: object) -> Placeholder:
-        value = self.value.then(step, *map(_plain, args))
-        return self.derived(value.inexact() if kwargs else value)
+        if kwargs:
+            return self.unknown_step(step, *args, *kwargs.values())
+        return self.step(step, *args)
 
     return make
 
 
 def _made_of_text(self: Placeholder, *_: object, **__: object) -> Placeholder:
-    return self.derived(self.value.then("format").inexact())
+    self.lose("a format")
+    return self.unknown_step("format")
 
 
 def _itself(self: Placeholder, *_: object) -> Placeholder:

@@ -6,27 +6,29 @@ with the constant text, it ends the program; else it goes on with the usual answ
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from sglrun.interpreter.failure import Failure, calling_place, raising_place
 from sglrun.interpreter.observer import Observed, Observer
+from sglrun.interpreter.program import Program
+from sglrun.interpreter.tracing.constant_text import ConstantText
 from sglrun.interpreter.tracing.graph import GraphBuilder, Kind, described
-from sglrun.interpreter.tracing.marks import Marks, find_mark, has_mark
-from sglrun.interpreter.tracing.outcome import outcome_of
+from sglrun.interpreter.tracing.marks import Marks
+from sglrun.interpreter.tracing.operations import Operations
+from sglrun.interpreter.tracing.outcome import Outcome, outcome_of
 from sglrun.interpreter.tracing.placeholder import Placeholder
 from sglrun.interpreter.tracing.trace_end import (
     Asks,
-    EndKind,
     TraceEnd,
     TraceEndError,
     error_words,
 )
-from sglrun.interpreter.tracing.traced_stream import TracedStream, common_prefix, shared
 from sglrun.interpreter.tracing.value import Value
 from sglrun.lang import ir
 
+_ASKS: Mapping[Kind, str] = {"generate": "a generation", "select": "a select"}
 _MOST_STEPS = 10_000
 _USUAL_TIMES = 2  # a question of a loop is answered the other way after this
 
@@ -38,34 +40,47 @@ class Recorder(Observer):
         marks: the marks of the unknown values.
         graph: the steps so far.
         asks: what the program asks of a model.
+        losses: what is not done though a row would do it, with the author's lines.
+        operations: what the author's rewritten code does.
+        reads_markup: text was read in which a chat template's markup may be.
     """
 
-    def __init__(self, *, program_file: str, whole: bool) -> None:
-        """Watch a program of *program_file*; to its end if *whole*."""
+    def __init__(self, program: Program, *, whole: bool) -> None:
+        """Watch *program*; to its end if *whole*."""
         self.marks = Marks()
         self.graph = GraphBuilder()
         self.asks = Asks()
-        self._program_file = program_file
+        self.reads_markup = False
+        self.losses: list[tuple[str | None, str]] = []
+        self._program_file = str(program.path)
+        self.operations = Operations(self, program)
         self._whole = whole
         self._around = sys.exc_info()[1]  # handled by who asked for the trace
-        self._streams: list[TracedStream] = []
+        self._text = ConstantText(program, self.marks)
         self._running: list[int] = []
         self._asked: Counter[tuple[str | None, str]] = Counter()
         self._steps = 0
         self._generation: tuple[ir.Gen, int] | None = None
+        self._assigned: list[tuple[object, Outcome, str, str | None]] = []
         self._joined: set[str | None] = set()  # what a join is about to assign
         self._options: dict[int, str] = {}  # of each select the first
         self._appending = 0  # how many pieces it is about to append
-        self._ended: TraceEnd | None = None
+        self._is_over = False  # written by whoever waits for the trace
+        self._checks: list[Value] = []
 
     @property
     def ended(self) -> TraceEnd:
         """What ended the constant text; known after ``finish``."""
-        assert self._ended is not None, "finish comes first"  # noqa: S101
-        return self._ended
+        assert self._text.ended is not None, "finish comes first"  # noqa: S101
+        return self._text.ended
+
+    @property
+    def checks(self) -> tuple[Value, ...]:
+        """What the author's code makes after the last step."""
+        return tuple(dict.fromkeys(self._checks))
 
     def began(self, executor: Observed, name: str) -> None:
-        """Note that the program *name* begins to run on *executor*."""
+        """Note that the program *name* begins to run."""
         around = self._running[-1] if self._running else None
         number = self._stream(executor)
         self._running.append(number)
@@ -96,15 +111,14 @@ class Recorder(Observer):
             # With a row's own values it might not have been raised: what is said while
             # it is handled, the end of a ``with s.user():`` too, is not constant.
             place = raising_place(raised, self._program_file) or where
-            self.end("error", error_words(raised, self.marks), place)
+            self._text.end("error", error_words(raised, self.marks), place)
             self.asks.is_sure = False
         if isinstance(piece, ir.Gen | ir.Select):
             return self._generate(executor, number, piece, where)
         if isinstance(piece, ir.Image):
-            self.end("image", "an image", where)
+            self._text.halt("image", "an image", where)
             self.asks.add(piece, executor.evaluator.prompt, where)
-        if self._ended is None:
-            self._streams[number].pieces.append((piece, where))
+        self._text.add(number, piece, where)
         kind, given = described(piece)
         if "fragments" in given:
             given["fragments"] = self.marks.fragments(*given["fragments"])
@@ -121,7 +135,7 @@ class Recorder(Observer):
         parent = self._stream(executor)
         begun = tuple(children)
         if begun:
-            self.end("fork", "a fork", where)
+            self._text.halt("fork", "a fork", where)
         numbers = tuple(map(self._stream, begun))
         self._add("fork", parent, where=where, streams=numbers)
         for number in numbers:
@@ -132,7 +146,7 @@ class Recorder(Observer):
     ) -> None:
         """Note that *children* are brought back into *executor*."""
         numbers = tuple(map(self._stream, children))
-        each = [self._streams[number].executor.evaluator for number in numbers]
+        each = [self._text.streams[number].executor.evaluator for number in numbers]
         if mode == "gather_variable":
             self._joined = {name for one in each for name in one.assigned}
         else:
@@ -149,37 +163,59 @@ class Recorder(Observer):
     def writing(self, executor: Observed, name: str | None, value: object) -> None:
         """Note that the author assigns *value*."""
         self._count(None)
+        where, outcome = self._place(), outcome_of(value, self.marks)
         self._add(
             "assign",
             self._stream(executor),
             name=name,
-            value=outcome_of(value, self.marks),
+            value=outcome,
             parameters={"by": "join"} if name in self._joined else {},
-            where=self._place(),
+            where=where,
         )
+        self._assigned.append((value, outcome, f"variable {name!r}", where))
         self._joined.discard(name)
+
+    def following(self, func: Callable[..., object]) -> Callable[..., object]:
+        """Return the author's *func*, rewritten."""
+        return self.operations.followed(func)
 
     def reading(self, value: object) -> object:
         """Return *value* with placeholders for what is not known."""
-        for stream in self._streams:
-            told = stream.executor.evaluator.meta_info
+        evaluators = [each.executor.evaluator for each in self._text.streams]
+        for told in (evaluator.meta_info for evaluator in evaluators):
             for name in [name for name in told if type(told[name]) is not Placeholder]:
                 about = Value(source="variable", name=name).then(".meta_info")
                 told[name] = Placeholder(about.inexact(), self)
-        return self.wrapped(value)
+        made = self.operations.read(value)
+        if isinstance(value, str) and not _is_one(made):
+            self.reads_markup |= any(each.prompt.is_chat for each in evaluators)
+        return made
 
-    def wrapped(self, value: object) -> object:
-        """Return *value* with placeholders for the texts that are not known."""
-        # Asking a placeholder for its class, as isinstance does, would end the trace.
-        if type(value) is list:
-            return [self.wrapped(item) for item in value]
-        if type(value) is not str or not has_mark(value):
-            return value
-        parts = self.marks.fragments(value)
-        if len(parts) == 1 and not isinstance(parts[0], str):
-            return Placeholder(parts[0].value, self)
-        origin = self.marks.first(value) or Value(source="variable", name=None)
-        return Placeholder(origin.then("…").inexact(), self, value)
+    def made(self, value: Value) -> None:
+        """Note that the author's code makes *value* here, which a row may not have.
+
+        Raises:
+            TraceEndError: the error would be handled, and the trace ends.
+        """
+        if self.operations.is_guarded():
+            self.ask("an error of", value, usual=False)
+        else:
+            self._checks.append(value)
+
+    def lost(self, what: str, value: Value) -> None:
+        """Note that *what* is not done to *value*, though a row would do it."""
+        if self.operations.is_guarded():
+            self.ask(f"an error of {what} with", value, usual=False)
+        self.losses.append((self._place(), f"what {what} does with {value}"))
+
+    def go_on(self) -> None:
+        """Do nothing.
+
+        Raises:
+            TraceEndError: nobody waits for the trace any more.
+        """
+        if self._is_over and self._text.ended is not None:
+            raise TraceEndError(self._text.ended.reason)
 
     def likely(self, value: Value) -> str | None:
         """Return the first option of the select that *value* comes from."""
@@ -195,7 +231,7 @@ class Recorder(Observer):
         reason = f"{question} {value}"
         self._count(where)
         self.asks.is_sure = False
-        self.end("question", reason, where)
+        self._text.end("question", reason, where)
         self._stop_unless_whole(reason)
         self._asked[where, question] += 1
         often = self._asked[where, question] > _USUAL_TIMES
@@ -219,31 +255,30 @@ class Recorder(Observer):
         """
         if self._generation is None:  # a batch inside, whose threads are not watched
             reason = "a batch of another program"
-            self.end("generation", reason, self._place())
+            self._text.end("generation", reason, self._place())
             raise TraceEndError(reason)
         (gen, node), self._generation = self._generation, None
         value = Value(source="variable", name=gen.name, node=node)
         values = [value.then("item", at) for at in range(number)] if number > 1 else []
         return [self._answer(gen, each) for each in values or [value]]
 
-    def end(self, kind: EndKind, reason: str, where: str | None = None) -> None:
-        """Note what ends the constant text; only the first thing counts."""
-        if self._ended is None:
-            self._ended = self._end(kind, reason, where)
-
     def abandon(self, reason: str) -> None:
         """End the trace though the program goes on; it ends when it is next seen."""
-        self.end("time", reason)
+        self._text.end("time", reason)
         self._whole = False
+        self._is_over = True
 
     def finish(self, executor: Observed, failure: Failure | None) -> None:
         """Note how the program itself ended: with *failure*, if it failed."""
+        for value, outcome, name, at in self._assigned:
+            if outcome_of(value, self.marks) != outcome:
+                self.losses.append((at, f"a change of {name} after it is assigned"))
         reason, where = "the end of the program", None
         if failure is not None:
             reason, where = error_words(failure.cause, self.marks), failure.where
             if self._whole:
                 self._add("end", self._stream(executor), name=reason, where=where)
-        self.end("end" if failure is None else "error", reason, where)
+        self._text.end("end" if failure is None else "error", reason, where)
 
     def _generate(
         self,
@@ -254,9 +289,7 @@ class Recorder(Observer):
     ) -> ir.Piece:
         self.asks.add(piece, executor.evaluator.prompt, where)
         kind: Kind = "generate" if isinstance(piece, ir.Gen) else "select"
-        if self._ended is None:
-            what = "a generation" if kind == "generate" else "a select"
-            self._ended = self._end("generation", what, where, (number,))
+        self._text.ask(number, _ASKS[kind], where)
         self._stop_unless_whole(kind)
         _, given = described(piece)
         if isinstance(piece, ir.Select):
@@ -279,63 +312,31 @@ class Recorder(Observer):
         begin, end = gen.reasoning.begin, gen.reasoning.end
         return f"{begin}{self.marks.text(thought)}{end}{text}"
 
-    def _end(
-        self,
-        kind: EndKind,
-        reason: str,
-        where: str | None,
-        candidates: Iterable[int] | None = None,
-    ) -> TraceEnd:
-        """Return the end, given that the first prompt is one of *candidates*' or on."""
-        streams = [
-            self._streams[at]
-            for at in (range(len(self._streams)) if candidates is None else candidates)
-        ]
-        text = common_prefix([each.text for each in streams])
-        at = find_mark(text)
-        known = self.marks.fragments(text)
-        prompt = shared(streams, len(text) if at < 0 else at)
-        found = TraceEnd(
-            kind=kind, reason=reason, where=where, prompt=prompt, known=known
-        )
-        if at < 0:
-            return found
-        first = self.marks.first(text)
-        return replace(
-            found,
-            kind="argument",
-            reason=str(first or "an argument, encoded"),
-            where=next(filter(None, (each.marked_place() for each in streams)), where),
-            following=max(
-                (each.following(self.marks) for each in streams),
-                key=lambda following: following.characters,
-            ),
-        )
-
     def _stop_unless_whole(self, reason: str) -> None:
         if not self._whole:
             raise TraceEndError(reason)
 
     def _count(self, where: str | None) -> None:
-        if self._ended is not None:
-            self._stop_unless_whole(self._ended.reason)
+        if self._text.ended is not None:
+            self._stop_unless_whole(self._text.ended.reason)
         self._steps += 1
         if self._steps > _MOST_STEPS:
             reason = f"more than {_MOST_STEPS:,} steps"
-            for stream in self._streams:  # how often a loop runs is not constant
-                stream.forget_from(where)
-            self.end("budget", reason, where)
+            self._text.forget_from(where)  # how often a loop runs is not constant
+            self._text.end("budget", reason, where)
             raise TraceEndError(reason)
 
     def _stream(self, executor: Observed) -> int:
-        for number, stream in enumerate(self._streams):
-            if stream.executor is executor:
-                return number
-        self._streams.append(TracedStream(executor, executor.evaluator.prompt))
-        return len(self._streams) - 1
+        return self._text.number_of(executor)
 
     def _add(self, kind: Kind, stream: int, **given: Any) -> int:
-        return self.graph.add(kind, stream, **given).id
+        checks, self._checks = self.checks, []
+        return self.graph.add(kind, stream, checks=checks, **given).id
 
     def _place(self) -> str | None:
         return calling_place(self._program_file)
+
+
+def _is_one(given: object) -> bool:
+    """Return whether *given* stands for one value, not for a text."""
+    return type(given) is Placeholder and not given.value.is_composed

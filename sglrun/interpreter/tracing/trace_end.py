@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from sglrun.interpreter.tracing.graph import Fragment
-from sglrun.interpreter.tracing.marks import Marks, has_mark
+from sglrun.interpreter.tracing.marks import Marks
+from sglrun.interpreter.tracing.value import Fragment
 from sglrun.lang import ir
 from sglrun.lang.prompt import Prompt
 
@@ -138,8 +138,8 @@ def error_words(raised: BaseException, marks: Marks) -> str:
     if isinstance(raised, TraceEndError):
         return text
     first = marks.first(text)
-    if first is not None or has_mark(text):
-        text = f"of {first or 'an unknown value'}"
+    if first is not None:
+        text = f"of {first}"
     return f"{type(raised).__name__} while tracing: {text}"
 
 

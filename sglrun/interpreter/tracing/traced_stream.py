@@ -1,7 +1,7 @@
 """A traced stream: one prompt of a traced program, and how it came about."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sglrun.interpreter.observer import Observed
 from sglrun.interpreter.tracing.marks import Marks, has_mark
@@ -19,16 +19,30 @@ class TracedStream:
         executor: whose prompt it is.
         start: the prompt at the beginning.
         pieces: what was added, with the author's lines.
+        until: what it says, if it says no more.
     """
 
     executor: Observed
     start: Prompt
     pieces: list[tuple[ir.Piece, str | None]] = field(default_factory=list)
+    until: str | None = None
 
     @property
     def text(self) -> str:
         """What it says by now."""
+        if self.until is not None:
+            return self.until
         return self.executor.evaluator.prompt.text
+
+    def as_now(self) -> "TracedStream":
+        """Return the stream as it is now."""
+        return replace(self, pieces=list(self.pieces), until=self.text)
+
+    def unsaid(self) -> "TracedStream":
+        """Return a stream like this that says nothing."""
+        return replace(
+            self, start=Prompt(template=self.start.template), pieces=[], until=""
+        )
 
     def marked_place(self) -> str | None:
         """Return the line that adds the first text with an unknown value."""

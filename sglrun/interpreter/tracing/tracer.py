@@ -6,6 +6,7 @@ does, tracing only ends; it touches nothing that another thread could see.
 """
 
 import contextvars
+import sys
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -25,12 +26,12 @@ from sglrun.interpreter.executor import Settings, StreamExecutor
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.run import run_body
 from sglrun.interpreter.state import ProgramState
-from sglrun.interpreter.tracing.graph import Fragment, Graph
+from sglrun.interpreter.tracing.graph import Graph
 from sglrun.interpreter.tracing.outcome import NOTHING, Outcome, outcome_of
 from sglrun.interpreter.tracing.placeholder import Placeholder
 from sglrun.interpreter.tracing.recorder import Recorder
 from sglrun.interpreter.tracing.trace_end import Asked
-from sglrun.interpreter.tracing.value import Value
+from sglrun.interpreter.tracing.value import Fragment, Value
 from sglrun.lang.chat_template import ChatTemplate
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
@@ -73,6 +74,9 @@ class Trace:
             and the trace came so far.
         returned: what the program returns.
         asked: what it asks of a model, as far as it was traced.
+        checks: what the author's code makes after the last step, as in ``Node``.
+        losses: what is not done though a row would do it, with the author's lines.
+        reads_markup: the author's code reads text in which a template's markup may be.
     """
 
     prefix: TracedPrefix
@@ -80,6 +84,9 @@ class Trace:
     first_prompt: Prompt | None = None
     returned: Outcome = NOTHING
     asked: tuple[Asked, ...] = field(default=(), compare=False)
+    checks: tuple[Value, ...] = ()
+    losses: tuple[tuple[str | None, str], ...] = ()
+    reads_markup: bool = False
 
 
 class TraceBackend(Backend):
@@ -177,7 +184,7 @@ def _trace(
     *,
     whole: bool,
 ) -> Trace:
-    recorder = Recorder(program_file=str(program.path), whole=whole)
+    recorder = Recorder(program, whole=whole)
     arguments = dict(known)
     for name in program.free:
         if name in unknown:
@@ -194,6 +201,7 @@ def _trace(
 
     def body() -> None:
         is_traced.set(True)
+        sys.setprofile(recorder.operations.watch)  # of this thread alone
         try:
             run_body(program, state, arguments)
         except KeyboardInterrupt:
@@ -226,4 +234,7 @@ def _finished(recorder: Recorder, state: ProgramState) -> Trace:
         first_prompt=recorder.asks.first_prompt,
         asked=tuple(recorder.asks.every),
         returned=outcome_of(state.ret_value, recorder.marks, state),
+        checks=recorder.checks,
+        losses=tuple(recorder.losses),
+        reads_markup=recorder.reads_markup,
     )

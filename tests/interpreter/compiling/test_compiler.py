@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -145,16 +146,27 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], object], str]] = {
         lambda s, _: next(iter(s["a"])),
         "iteration over variable 'a' decides",
     ),
-    "changed text": (
-        lambda s, _: s.__iadd__(f"x {s['a']} ".strip()),
-        "what is done to variable 'a' cannot be repeated",
-    ),
-    "an identity": (lambda _, q: q is None, "what a value 'is' cannot be followed"),
+    "an identity": (lambda _, q: q is None, "the identity of argument 'q' decides"),
     "a search in a constant": (
         lambda _, q: q in "abc",
-        "whether a value stands in constant text cannot be followed",
+        "a search by argument 'q' decides",
     ),
-    "a pattern": (lambda _, q: WORDS.match(q), "what 're' finds in a value"),
+    "a pattern": (
+        lambda _, q: WORDS.match(q),
+        "what Pattern.match does with argument 'q' cannot be repeated",
+    ),
+    "a length": (
+        lambda s, _: len(f"x {s['a']}") > 5,
+        "the length of variable 'a' decides",
+    ),
+    "a clock": (
+        lambda s, _: s.__iadd__(f"{time.time()}"),
+        "what is done to time.time() cannot be repeated",
+    ),
+    "a change": (
+        lambda _, q: q.append("more"),
+        "what a call of 'append' does with argument 'q' cannot be repeated",
+    ),
     "a parameter": (
         lambda s, q: s.__iadd__(sgl.gen("b", stop=q)),
         "the parameter 'stop' is not known",
@@ -164,9 +176,9 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], object], str]] = {
         lambda s, _: s.__setitem__("b", object()),
         "'b' is assigned object, which is not data",
     ),
-    "an image of bytes": (
-        lambda s, _: s.__iadd__(sgl.image(b"\x89PNG")),
-        "an image is read from a file",
+    "an image": (
+        lambda s, q: s.__iadd__(sgl.image(q)),
+        "what pictures.image does with argument 'q' cannot be repeated",
     ),
 }
 
