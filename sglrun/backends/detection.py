@@ -68,7 +68,7 @@ def split_prefix(url: str) -> tuple[str, tuple[str, ...]]:
         url = url.removesuffix("/v1")
     elif _VERSIONED.search(url):
         prefixes = ("",)
-    elif host is not None and not urlsplit(url).path:
+    elif host is not None and urlsplit(url).path == host.path:
         prefixes = (host.prefix,)
     else:
         prefixes = ("/v1", "")

@@ -171,6 +171,13 @@ def _without(*names: str) -> Mapping[str, str]:
     return {name: wire for name, wire in _COMMON.items() if name not in names}
 
 
+_DEEPSEEK = Dialect(
+    name="deepseek",
+    fields=_without("n", "seed", "logit_bias"),
+    completion=False,
+    json_schema=False,
+)
+
 DIALECTS: Mapping[str, Dialect] = {
     dialect.name: dialect
     for dialect in (
@@ -274,11 +281,12 @@ DIALECTS: Mapping[str, Dialect] = {
             stream_options=False,
             greedy_samples=False,
         ),
-        Dialect(
-            name="deepseek",
-            fields=_without("n", "seed", "logit_bias"),
-            completion=False,
-            json_schema=False,
+        _DEEPSEEK,
+        replace(
+            _DEEPSEEK,
+            name="deepseek-beta",
+            prefill="taken up",
+            prefill_mark={"prefix": True},
         ),
         Dialect(
             name="openrouter",

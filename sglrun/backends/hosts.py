@@ -14,13 +14,15 @@ class Host:
         key_variable: the variable that its users keep their key in.
         backend: the backend that is for it.
         key_header: the header that carries the key.
-        prefix: where its API is, if the address names no path.
+        path: the path of the address, where a host has another API below each.
+        prefix: where its API is, if the address names nothing more.
     """
 
     dialect: str = "generic"
     key_variable: str = ""
     backend: str = "openai"
     key_header: str = "Authorization"
+    path: str = ""
     prefix: str = "/v1"
 
 
@@ -46,6 +48,12 @@ HOSTS: Mapping[str, Host] = {
         dialect="groq", key_variable="GROQ_API_KEY", prefix="/openai/v1"
     ),
     "api.mistral.ai": Host(dialect="mistral", key_variable="MISTRAL_API_KEY"),
+    "api.deepseek.com/beta": Host(
+        dialect="deepseek-beta",
+        key_variable="DEEPSEEK_API_KEY",
+        path="/beta",
+        prefix="",
+    ),
     "api.deepseek.com": Host(dialect="deepseek", key_variable="DEEPSEEK_API_KEY"),
     "openrouter.ai": Host(
         dialect="openrouter", key_variable="OPENROUTER_API_KEY", prefix="/api/v1"
@@ -53,17 +61,23 @@ HOSTS: Mapping[str, Host] = {
     "api.together.xyz": Host(dialect="together", key_variable="TOGETHER_API_KEY"),
     "api.together.ai": Host(dialect="together", key_variable="TOGETHER_API_KEY"),
 }
-"""A name, or with a dot before it the end of one, to what is there."""
+"""A name, or with a dot before it the end of one, to what is there.
+
+A name may have a path after it, and then stands before the name alone.
+"""
 
 
 def host_of(url: str) -> Host | None:
     """Return what is known of the host of *url*; nothing of most."""
     try:
-        name = (urlsplit(url).hostname or "").lower()
+        parts = urlsplit(url)
+        name = (parts.hostname or "").lower()
     except ValueError:
         return None
-    for end, host in HOSTS.items():
-        if name == end.lstrip(".") or name.endswith("." + end.lstrip(".")):
+    for key, host in HOSTS.items():
+        end = key.removesuffix(host.path).lstrip(".")
+        is_it = name == end or name.endswith("." + end)
+        if is_it and f"{parts.path}/".startswith(f"{host.path}/"):
             return host
     return None
 

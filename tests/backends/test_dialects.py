@@ -224,6 +224,7 @@ SENT: dict[str, dict[str, Any]] = {
     },
     "mistral": {**without("seed", "logit_bias"), "random_seed": 3, "max_tokens": 20},
     "deepseek": {**without("n", "seed", "logit_bias"), **TOLD, "max_tokens": 20},
+    "deepseek-beta": {**without("n", "seed", "logit_bias"), **TOLD, "max_tokens": 20},
     "openrouter": {
         **without("n"),
         **ENGINE,
@@ -257,6 +258,7 @@ PREFILLED: dict[str, dict[str, Any]] = {
     "llama-server": {},
     "groq": {},
     "mistral": {},
+    "deepseek-beta": {},
     "openrouter": {},
 }
 
@@ -270,7 +272,7 @@ def test_each_dialect_continues_in_its_way_or_refuses(name: str) -> None:
         return
     written = sent(name, chat("Sure"))
     usual = sent(name, chat())
-    mark = {"prefix": True} if name == "mistral" else {}
+    mark = {"prefix": True} if name in ("mistral", "deepseek-beta") else {}
 
     assert written["messages"][-1] == {"role": "assistant", "content": "Sure", **mark}
     assert {k: v for k, v in written.items() if k not in usual} == PREFILLED[name]

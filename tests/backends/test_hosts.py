@@ -4,6 +4,7 @@ import pytest
 
 from sglrun.backends import create_backend
 from sglrun.backends.base import Backend, BackendOptions, Request, Secret
+from sglrun.backends.detection import split_prefix
 from sglrun.backends.hosts import HOSTS, host_of, key_variable
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS
@@ -16,9 +17,33 @@ KEY = "azure-key-0123"
 def test_a_known_host_has_its_own_key(end: str) -> None:
     """A key is never sent to another's host by default."""
     host = f"x{end}" if end.startswith(".") else end
+    evil = f"{host.removesuffix(HOSTS[end].path)}.evil.example{HOSTS[end].path}"
 
     assert key_variable(f"https://{host}/v1") == HOSTS[end].key_variable
-    assert key_variable(f"https://{host}.evil.example/v1") == ""
+    assert key_variable(f"https://{evil}/v1") == ""
+
+
+@pytest.mark.parametrize(
+    ("end", "dialect", "prefix"),
+    [
+        ("", "deepseek", "/v1"),
+        ("/", "deepseek", "/v1"),
+        ("/v1", "deepseek", "/v1"),
+        ("/beta", "deepseek-beta", ""),
+        ("/beta/chat/completions", "deepseek-beta", ""),
+        ("/betas", "deepseek", "/v1"),
+    ],
+)
+def test_a_host_may_have_an_api_below_each_path(
+    end: str, dialect: str, prefix: str
+) -> None:
+    """DeepSeek continues a begun answer only below its ``/beta``."""
+    url = f"https://api.deepseek.com{end}"
+    host = host_of(url)
+
+    assert host is not None
+    assert host.dialect == dialect
+    assert split_prefix(url)[1][0] == prefix
 
 
 def test_a_name_is_no_host_that_only_ends_like_one() -> None:
