@@ -171,6 +171,7 @@ class Capabilities:
         video_frames: a program may say how many frames of them the model sees.
         prefix_cache: a prefix sent once is not computed again.
         token_counts: ``count_tokens`` is exact.
+        checks_constraints: ``check`` tells whether a constraint can be followed.
         unsupported_sampling: sampling fields that the backend cannot honour.
     """
 
@@ -186,6 +187,7 @@ class Capabilities:
     video_frames: bool = False
     prefix_cache: bool = False
     token_counts: bool = False
+    checks_constraints: bool = False
     unsupported_sampling: frozenset[str] = frozenset()
 
 

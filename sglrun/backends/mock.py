@@ -211,6 +211,7 @@ _EVERYTHING = Capabilities(
     video_frames=True,
     prefix_cache=True,
     token_counts=True,
+    checks_constraints=True,
 )
 
 

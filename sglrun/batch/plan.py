@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from sglrun.backends.base import Backend, Usage
 from sglrun.batch.refused import look
+from sglrun.batch.trial import try_constraints
 from sglrun.errors import BackendError
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.tracing.inert import is_inert
@@ -28,6 +29,7 @@ class Plan:
         ended_by: what comes after it, in words.
         where: the author's line that brings it, as ``prog.py:12``.
         usage: what sending it cost; ``None`` if it was not sent.
+        tried: what trying the constraints of generations cost.
         known: the first prompt as far as it is known, with the arguments in it.
         refused: why no row can succeed, where the backend cannot do what each asks.
     """
@@ -37,8 +39,14 @@ class Plan:
     ended_by: str = ""
     where: str | None = None
     usage: Usage | None = None
+    tried: Usage = Usage()  # noqa: RUF009 - frozen
     known: tuple[Fragment, ...] = ()
     refused: BackendError | None = None
+
+    @property
+    def cost(self) -> Usage:
+        """What was spent before the rows."""
+        return self.tried + (self.usage or Usage())
 
 
 def create_plan(
@@ -66,7 +74,7 @@ def create_plan(
         sampling: the run's parameters.
         approximate: what the backend can do nearly is to be done so.
         trace: call the function though its code may change something.
-        send: send the prefix; otherwise only look.
+        send: send the prefix, and try constraints; otherwise only look.
     """
     whole = is_inert(program)
     traced = None
@@ -85,6 +93,10 @@ def create_plan(
         on_note(note)
     if found.refused is not None or traced is None or not send:
         return replace(plan, refused=found.refused)
+    trial = try_constraints(backend, asked)
+    plan = replace(plan, tried=trial.usage, refused=trial.refused)
+    if trial.refused is not None:
+        return plan
     return replace(plan, usage=_sent(plan, traced.prefix.prompt, backend, on_note))
 
 

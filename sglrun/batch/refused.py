@@ -108,7 +108,8 @@ class _Checker:
         try:
             refuse_media(self._backend, prompt)
         except BackendError as exc:
-            yield _Problem(str(exc), asked.where, asked.is_sure)
+            if isinstance(piece, ir.Image):  # what comes after it has the same problem
+                yield _Problem(str(exc), asked.where, asked.is_sure)
             return
         try:
             self._check(asked)

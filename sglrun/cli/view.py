@@ -96,8 +96,7 @@ class RunView:
     def summarize(self, summary: RunSummary, *, resumed: int) -> None:
         """Say what came of the run."""
         prices, output = self._config.prices, self._config.rows.output
-        plan = summary.plan.usage
-        usage = summary.usage if plan is None else summary.usage + plan
+        usage = summary.usage + summary.plan.cost
         outcome = Outcome(
             summary=summary,
             resumed=resumed,

@@ -138,7 +138,7 @@ def _lines(outcome: Outcome) -> Iterator[Line]:
 
 def _usage(outcome: Outcome) -> Iterator[Line]:
     usage, plan = outcome.summary.usage, outcome.summary.plan
-    whole = usage if plan.usage is None else usage + plan.usage
+    whole = usage + plan.cost
     if not whole.requests and not outcome.summary.replayed:
         return
     replayed = outcome.summary.replayed

@@ -15,6 +15,7 @@ from sglrun.backends.base import (
     Completion,
     OnText,
     Request,
+    Sample,
     Selection,
     SelectRequest,
     Usage,
@@ -41,7 +42,10 @@ from sglrun.lang.sampling import SamplingParams
 _SETTINGS = ContextSettings()
 
 _CAPABILITIES = Capabilities(
-    ebnf=True, images=False, prefix_cache=True, token_counts=True
+    ebnf=True,
+    prefix_cache=True,
+    token_counts=True,
+    checks_constraints=True,
 )
 
 
@@ -85,7 +89,8 @@ class LocalBackend(Backend):
         ``timeout_s`` has no meaning here: nothing can be lost on the way.
 
         Log-probabilities are those of the model itself, before temperature, penalties
-        and constraints.
+        and constraints. Of a generation of no tokens they are those of the next one, as
+        in SGLang.
 
         Raises:
             BadRequestError: prompt and answer do not fit into the model, or the
@@ -93,6 +98,11 @@ class LocalBackend(Backend):
             UnsupportedFeatureError: the constraint cannot be followed.
             BackendError: the engine is closed.
         """
+        sampling = request.sampling
+        if sampling.max_new_tokens == 0 and sampling.return_logprob:
+            next_one = replace(sampling, max_new_tokens=1)
+            looked = self.generate(replace(request, sampling=next_one))
+            return replace(looked, samples=tuple(map(_unsaid, looked.samples)))
         with self._runtime.in_use():
             pieces: SimpleQueue[str | None] = SimpleQueue()
             heard = None if on_text is None else pieces.put
@@ -284,6 +294,10 @@ class LocalBackend(Backend):
             except ValueError as exc:
                 warnings.warn(f"{self.path.name}: {exc}", stacklevel=3)
         return get_chat_template_by_model_path(self.path.name)
+
+
+def _unsaid(sample: Sample) -> Sample:
+    return replace(sample, text="", finish_reason="length")
 
 
 def _refuse_media(prompt: Prompt) -> None:

@@ -281,6 +281,41 @@ def test_samples_share_the_prompt(backend: LocalBackend) -> None:
     assert [s.text for s in first.samples] == [s.text for s in again.samples]
 
 
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"regex": "(?=a)b"},
+        {"json_schema": '{"type": "object", "unevaluatedProperties": false}'},
+        {"ebnf": "nothing ::= 1"},
+    ],
+)
+def test_a_constraint_that_cannot_be_followed_is_told_unasked(
+    backend: LocalBackend, held: dict[str, str]
+) -> None:
+    """A check compiles it, as a generation would; one that can be passes."""
+    backend.check(ask("P", regex="[0-9]+"))
+    with pytest.raises(BackendError):
+        backend.check(ask("P", **held))
+
+
+def test_no_tokens_tell_what_the_next_would_be(backend: LocalBackend) -> None:
+    """Log-probabilities of a generation of none are those of the one after it."""
+    wanted = {"return_logprob": True, "top_logprobs_num": 3}
+    none, one = (
+        backend.generate(
+            ask("The capital of France is", max_new_tokens=number, **wanted)
+        )
+        for number in (0, 1)
+    )
+    (sample,) = none.samples
+
+    assert (sample.text, sample.finish_reason) == ("", "length")
+    told: Any = sample.meta_info
+    meta: Any = one.samples[0].meta_info
+    assert len(told["output_top_logprobs"]) == 1
+    assert told["output_top_logprobs"] == meta["output_top_logprobs"]
+
+
 def test_log_probabilities_are_reported(backend: LocalBackend) -> None:
     """Each token comes with its log-probability, its text and the likeliest others."""
     completion = backend.generate(
