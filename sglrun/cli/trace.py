@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import shutil
 from collections.abc import Mapping
 from contextlib import closing
 from itertools import islice
@@ -76,8 +77,10 @@ def trace(
     else:
         # rich takes long to load, so only who looks at a tree pays for it.
         view = importlib.import_module("sglrun.display.trace")
-        colored = config.color and streams.out_is_terminal
-        text = str(view.render_trace(report, color=colored))
+        terminal = streams.out_is_terminal
+        size = {"width": shutil.get_terminal_size().columns} if terminal else {}
+        colored = config.color and terminal
+        text = str(view.render_trace(report, color=colored, **size))
     streams.write(text.encode("utf-8", "backslashreplace"))
 
 

@@ -8,6 +8,9 @@ from sglrun.interpreter.tracing.outcome import Known, Listed, Made, Outcome, Sai
 from sglrun.interpreter.tracing.value import OPERATORS, Fragment, Step, Value
 
 _LONGEST = 88
+_MOST_CHOICES = 8
+# Mermaid's own way; unescaped, ``%%{`` begins a directive and ``#35;`` is a sign.
+_MERMAID = {char: f"#{ord(char)};" for char in '#%&"<>`'} | {"\n": " "}
 _SIGNS = dict(zip(OPERATORS, ("+", "-", "*", "/", "//", "%", "**"), strict=True))
 
 
@@ -27,9 +30,8 @@ def as_dot(graph: Graph) -> str:
 def as_mermaid(graph: Graph) -> str:
     """Return *graph* as a flowchart of Mermaid; values that are used are dotted."""
     lines = ["flowchart TD"]
-    escapes = {"&": "&amp;", '"': "&quot;", "<": "&lt;", ">": "&gt;", "\n": " "}
     for node in graph.nodes:
-        label = _escaped(words(node), escapes)
+        label = _escaped(words(node), _MERMAID)
         begin, end = ("{", "}") if node.kind == "branch" else ("[", "]")
         lines.append(f'  n{node.id}{begin}"{label}"{end}')
     for start, stop, kind in graph.edges():
@@ -123,8 +125,10 @@ def _escaped(text: str, escapes: dict[str, str]) -> str:
 
 
 def _select_words(node: Node) -> str:
-    choices = ", ".join(map(fragments_words, node.choices))
-    return f"select {node.name or _UNNAMED} of {choices}"
+    choices = ", ".join(map(fragments_words, node.choices[:_MOST_CHOICES]))
+    more = len(node.choices) - _MOST_CHOICES
+    rest = f" and {more} more" if more > 0 else ""
+    return f"select {node.name or _UNNAMED} of {choices}{rest}"
 
 
 def _branch_words(node: Node) -> str:

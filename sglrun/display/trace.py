@@ -11,25 +11,29 @@ from sglrun.display.wording import of_many
 
 _LABEL = 8
 _MOST_LINES = 12
-_WIDTH_OF_A_FILE = 140
+_NARROWEST = 20
+_GUIDE = "│"
+WIDTH_OF_A_FILE = 140
+"""Columns where no terminal has any."""
 
 
-def render_trace(report: TraceReport, *, color: bool) -> str:
-    """Return *report* as text, in colours or not, as wide as the terminal."""
+def render_trace(
+    report: TraceReport, *, color: bool, width: int = WIDTH_OF_A_FILE
+) -> str:
+    """Return *report* as text, in colours or not, wrapped at *width* columns."""
     console = Console(
         file=io.StringIO(),
         force_terminal=color,
         no_color=not color,
         highlight=False,
-        width=None if color else _WIDTH_OF_A_FILE,
+        width=width,
     )
     ends = report.trace.prefix
+    place = f"{ends.where}: " if ends.where else ""
     with console.capture() as captured:
         _say(console, "prefix", _size(report.prefix, report.counted_by))
         _show_text(console, report.prefix.text)
-        _say(
-            console, "ends", f"{f'{ends.where}: ' if ends.where else ''}{ends.ended_by}"
-        )
+        _say(console, "ends", f"{place}{ends.ended_by}")
         _say(console, "advice", ends.advice)
         if report.rows is not None:
             _say(console, "rows", _compared(report.rows, report.prefix))
@@ -40,9 +44,16 @@ def render_trace(report: TraceReport, *, color: bool) -> str:
 
 
 def _say(console: Console, label: str, words: str) -> None:
-    console.print(
-        Text(f"{label:<{_LABEL}}", style="bold").append(Text(words, style="none"))
-    )
+    _print(console, Text(f"{label:<{_LABEL}}", style="bold"), words)
+
+
+def _print(console: Console, begin: Text, words: str) -> None:
+    """Write *words* after *begin*, and further lines below them."""
+    room = max(_NARROWEST, console.width - len(begin))
+    for number, line in enumerate(Text(words).wrap(console, room)):
+        line.rstrip()
+        guide = begin if not number or begin.plain.strip() == _GUIDE else None
+        console.print((guide or Text(" " * len(begin))) + line, soft_wrap=True)
 
 
 def _size(shared: SharedText, counted_by: str) -> str:
@@ -71,4 +82,4 @@ def _show_text(console: Console, text: str, *, begin: str = "") -> None:
         hidden = of_many(len(lines) - 2 * half, "line")
         lines = [*lines[:half], f"… {hidden} …", *lines[-half:]]
     for line in lines:
-        console.print(Text("  │ ", style="dim").append(line), soft_wrap=True)
+        _print(console, Text(f"  {_GUIDE} ", style="dim"), line)

@@ -33,10 +33,34 @@ def test_mermaid_reads_the_graph() -> None:
     """Labels are escaped, and a decision is a rhombus."""
     lines = as_mermaid(GRAPH).splitlines()
 
-    assert "&quot;{q}&quot; &lt;once&gt;" in lines[1]
+    assert "#34;{q}#34; #60;once#62;" in lines[1]
     assert lines[2] == '  n1["gen a max_new_tokens=4"]'
     assert lines[3].startswith('  n2{"unknown: a comparison of variable')
     assert "  n1 -.-> n3" in lines
+
+
+def test_mermaid_takes_no_text_for_its_own() -> None:
+    """What Mermaid reads as a directive, a sign or Markdown is escaped."""
+
+    def body(s: Any) -> None:
+        s += "%%{init: {}}%% #9829; `**bold**`"
+
+    graph = trace_program(sgl.function(body), template=DEFAULT_TEMPLATE).graph
+    label = as_mermaid(graph).splitlines()[1]
+
+    assert "#37;#37;{init: {}}#37;#37; #35;9829; #96;**bold**#96;" in label
+
+
+def test_many_choices_are_counted() -> None:
+    """A choice among many shows some of them."""
+    choices = [f"c{number}" for number in range(77)]
+
+    def body(s: Any) -> None:
+        s += "x" + sgl.select("label", choices)
+
+    graph = trace_program(sgl.function(body), template=DEFAULT_TEMPLATE).graph
+
+    assert words(graph.nodes[1]).endswith("'c6', 'c7' and 69 more")
 
 
 def test_values_read_as_the_author_wrote_them() -> None:
