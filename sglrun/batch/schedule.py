@@ -7,13 +7,14 @@ it.
 
 Rows are sorted within a window, not over the whole input on disk: stdin may never end,
 the first results are to come before the last row is read, memory is bounded, and a
-cache holds no more than some thousand prompts anyway. Every other window goes back,
-so that the end of one and the beginning of the next are the same part of the tree.
+cache holds no more than some thousand prompts anyway. What it costs: text whose rows lie
+farther apart is read once in each window. Every other window goes back, so that the end
+of one and the beginning of the next are the same part of the tree.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from operator import attrgetter
 
 from sglrun.batch.results import RowResult
@@ -47,7 +48,8 @@ class Schedule:
             rows: in the order of the input.
             key: what a row's first prompt begins with, as far as it is known.
             window_rows: rows that are looked at together, at most.
-            window_bytes: the size of their lines together; one more row may exceed it.
+            window_bytes: the size of their lines and keys together; one more row may
+                exceed it.
             restores: ``restored`` will be asked; otherwise the order of the input is
                 not kept.
         """
@@ -65,6 +67,7 @@ class Schedule:
         for window in self._windows():
             window.sort(key=lambda pair: (pair[0], pair[1].index), reverse=backwards)
             yield from (row for _, row in window)
+            window.clear()  # before the next one is read
             backwards = not backwards
 
     def restored(
@@ -103,8 +106,9 @@ class Schedule:
         for row in self._rows:
             if self._restores:
                 self._read.append(row.index)
-            window.append((self._key(row), row))
-            size += len(row.content)
+            key = self._key(row)
+            window.append((key, row))
+            size += len(row.content) + len(key)
             if len(window) >= self._window_rows or size >= self._window_bytes:
                 yield window
                 window, size = [], 0
@@ -117,13 +121,17 @@ def prompt_key(
 ) -> Callable[[Row], str]:
     """Return what tells of a row how its first prompt begins.
 
+    What all rows say first is left out: it tells no row from another, and a long one
+    would be held for each row of a window.
+
     Args:
         program: what is run.
         known: gives the first prompt as the tracer knows it; asked for each row.
     """
 
     def key(row: Row) -> str:
-        return known_text(known(), given(row, program).arguments)
+        own = dropwhile(lambda part: isinstance(part, str), known())
+        return known_text(own, given(row, program).arguments)
 
     return key
 

@@ -56,6 +56,15 @@ def test_a_schedule_is_a_permutation(
     assert sorted(each.index for each in schedule) == list(range(len(texts)))
 
 
+def test_a_window_is_bounded_by_its_keys() -> None:
+    """A prompt that is made long by the program counts, not only the row's line."""
+    schedule = Schedule(
+        rows(["b", "a", "d", "c"]), lambda each: text_of(each) * 100, window_bytes=200
+    )
+
+    assert [text_of(each) for each in schedule] == ["a", "b", "d", "c"]
+
+
 @given(TEXTS)
 def test_one_window_reads_no_more_than_the_tree(texts: list[str]) -> None:
     """Within a window, what forerunners do not have is exactly the tree."""
@@ -132,10 +141,11 @@ def test_an_error_comes_after_what_is_finished() -> None:
 
 
 def test_the_key_is_the_first_prompt() -> None:
-    """A row's key is its first prompt, arguments included, up to what is not known."""
+    """A row's key is its first prompt from the first argument on, as far as known."""
 
     @sgl.function
     def ask(s: Any, document: str, question: str, lang: str = "en") -> None:
+        s += sgl.system("You answer. " * 100)
         s += sgl.user(f"[{lang}] {document.strip()}\nQ: {question[0]} " + question)
         s += sgl.assistant(sgl.gen("answer"))
 
@@ -144,12 +154,10 @@ def test_the_key_is_the_first_prompt() -> None:
     ).known
     key = prompt_key(ask, lambda: known)
 
-    assert key(row(0, document=" D ", question="why")) == (
-        "USER:[en] D\nQ: w why\nASSISTANT:"
-    )
-    assert key(row(1, document=" D ", question="")) == "USER:[en] D\nQ: "
-    assert key(row(2, document=7, question="why")) == "USER:[en] "
-    assert key(Row(index=3, line=4, content=b"bad")) == "USER:[en] "
+    assert key(row(0, document=" D ", question="why")) == ("D\nQ: w why\nASSISTANT:")
+    assert key(row(1, document=" D ", question="")) == "D\nQ: "
+    assert key(row(2, document=7, question="why")) == ""
+    assert key(Row(index=3, line=4, content=b"bad")) == ""
 
 
 @given(st.lists(st.text("ab", max_size=8), min_size=2, max_size=8))
