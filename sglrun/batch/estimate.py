@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from sglrun.backends.base import Usage
+from sglrun.batch.plan import is_worth_sending
 from sglrun.batch.rows import Row, given
-from sglrun.batch.schedule import tree_length
+from sglrun.batch.schedule import shared_beginnings
 from sglrun.errors import ProgramError
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.tracing.graph import Node
@@ -28,9 +30,12 @@ class Estimate:
         traced_rows: rows that the numbers come from; where there are more, they are
             taken to be alike.
         requests: generations and choices.
-        prompt_tokens: tokens that are read, generated text counted at its longest.
-        prefix_tokens: of these, what the static prefix saves.
-        shared_tokens: of these, what a cache that forgets nothing saves.
+        prompt_tokens: tokens that are read, generated text counted at its longest, and
+            each option of a choice once.
+        sent_tokens: tokens of the prefix that is sent before the rows; 0 if none is.
+        prefix_tokens: of the prompt's, what the static prefix saves, its one reading
+            taken off.
+        shared_tokens: likewise, what a cache that forgets nothing saves.
         completion_tokens: tokens that are generated at most.
         decided_by: a line that decides by a generated value what is asked, if one does.
     """
@@ -40,6 +45,7 @@ class Estimate:
     traced_rows: int
     requests: int
     prompt_tokens: int
+    sent_tokens: int
     prefix_tokens: int
     shared_tokens: int
     completion_tokens: int
@@ -47,11 +53,11 @@ class Estimate:
 
     @property
     def usage(self) -> Usage:
-        """The same as a usage; cached is what the static prefix saves."""
+        """The same as a usage, that of the prefix included."""
         return Usage(
-            requests=self.requests,
-            prompt_tokens=self.prompt_tokens,
-            cached_tokens=self.prefix_tokens,
+            requests=self.requests + (self.sent_tokens > 0),
+            prompt_tokens=self.prompt_tokens + self.sent_tokens,
+            cached_tokens=self.prefix_tokens + self.sent_tokens,
             completion_tokens=self.completion_tokens,
         )
 
@@ -63,6 +69,7 @@ def estimate(
     template: ChatTemplate,
     sampling: SamplingParams,
     count: Callable[[str], int],
+    sends_prefix: bool = False,
 ) -> Estimate:
     """Return what running *program* over *rows* asks of a model; nothing is sent.
 
@@ -75,27 +82,34 @@ def estimate(
         template: how roles are written.
         sampling: the run's parameters.
         count: tells how many tokens a text is.
+        sends_prefix: what all rows begin with is sent first, if it is worth it.
     """
-    tally = _Tally(program, template, sampling.over(DEFAULTS))
+    tally = _Tally(program, template, sampling.over(DEFAULTS), cache(count))
     number = 0
     for row in rows:
         number += 1
         if tally.traced_rows + tally.bad_rows < TRACED_ROWS:
             tally.add(row)
-    return tally.estimate(number, count)
+    return tally.estimate(number, sends_prefix=sends_prefix)
 
 
 class _Tally:
     """The requests of the rows that are traced."""
 
     def __init__(
-        self, program: Program, template: ChatTemplate, sampling: SamplingParams
+        self,
+        program: Program,
+        template: ChatTemplate,
+        sampling: SamplingParams,
+        count: Callable[[str], int],
     ) -> None:
         self._program = program
         self._template = template
         self._sampling = sampling
+        self._count = count
         self._names: set[str] = set()
         self._prompts: list[str] = []
+        self._options = 0  # tokens of the options of choices
         self._generated = 0  # tokens of answers that stand in later prompts
         self._completion = 0
         self._decided_by: str | None = None
@@ -130,18 +144,22 @@ class _Tally:
         self._generated += sum(longest.get(each, 0) for each in marks)
         self._prompts.append("".join(map(_spelled, node.prompt)))
         if node.kind == "select":
-            longest[node.id] = 0
+            options = [self._known("".join(map(_spelled, o))) for o in node.choices]
+            self._options += sum(options)
+            longest[node.id] = max(options, default=0)
             return
         most = node.parameters.get("max_new_tokens", self._sampling.max_new_tokens)
         samples = node.parameters.get("n", self._sampling.n)
         longest[node.id] = int(str(most))
         self._completion += int(str(most)) * int(str(samples))
 
-    def estimate(self, rows: int, count: Callable[[str], int]) -> Estimate:
+    def estimate(self, rows: int, *, sends_prefix: bool) -> Estimate:
         """Return what so many *rows* like those that were traced ask."""
-        known = sum(map(count, self._prompts))
-        characters = sum(map(len, self._prompts))
-        shared = characters - tree_length(self._prompts)
+        prefix = self._prefix()
+        tokens = self._known(prefix)
+        begun = sum(prompt.startswith(prefix) for prompt in self._prompts)
+        known = sum(map(self._known, self._prompts)) + self._options
+        shared = sum(map(self._known, shared_beginnings(self._prompts)))
         good = self.traced_rows / (self.traced_rows + self.bad_rows or 1)
         scale = rows * good / self.traced_rows if self.traced_rows else 0.0
         return Estimate(
@@ -150,20 +168,23 @@ class _Tally:
             traced_rows=self.traced_rows,
             requests=round(len(self._prompts) * scale),
             prompt_tokens=round((known + self._generated) * scale),
-            prefix_tokens=round(self._prefix_saves(count) * scale),
-            shared_tokens=round(known * shared / (characters or 1) * scale),
+            sent_tokens=tokens * (sends_prefix and is_worth_sending(prefix, tokens)),
+            prefix_tokens=round(max(0, begun * scale - 1) * tokens),
+            shared_tokens=round(shared * scale),
             completion_tokens=round(self._completion * scale),
             decided_by=self._decided_by,
         )
 
-    def _prefix_saves(self, count: Callable[[str], int]) -> int:
+    def _known(self, text: str) -> int:
+        """Return the tokens of *text* without what is not known in it."""
+        return self._count(text.replace(_UNKNOWN, ""))
+
+    def _prefix(self) -> str:
+        """Return the text that every row's first prompt begins with."""
         if not self._prompts:
-            return 0
-        prefix = trace_prefix(
-            self._program, template=self._template, given=self._names
-        ).prompt.text
-        begun = sum(prompt.startswith(prefix) for prompt in self._prompts)
-        return count(prefix) * max(0, begun - 1) if prefix else 0
+            return ""
+        found = trace_prefix(self._program, template=self._template, given=self._names)
+        return found.prompt.text
 
 
 def _spelled(part: Fragment) -> str:

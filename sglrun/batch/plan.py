@@ -117,7 +117,7 @@ def _sent(
     """Send the prefix; return what that cost, if it is worth it and possible."""
     if not backend.capabilities.prefix_cache:
         return None
-    if len(plan.text) <= SHORTEST_PREFIX and plan.tokens <= FEWEST_TOKENS:
+    if not is_worth_sending(plan.text, plan.tokens):
         place = f" ({plan.where})" if plan.where else ""
         on_note(
             f"no shared prefix is sent first: {len(plan.text)} characters come before "
@@ -129,6 +129,11 @@ def _sent(
     except BackendError as exc:
         on_note(f"the shared prefix is not sent first: {exc}")
         return None
+
+
+def is_worth_sending(text: str, tokens: int) -> bool:
+    """Return whether the prefix *text* of so many *tokens* is worth a request."""
+    return len(text) > SHORTEST_PREFIX or tokens > FEWEST_TOKENS
 
 
 def _count_tokens(backend: Backend, text: str) -> int:

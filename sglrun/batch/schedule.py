@@ -7,9 +7,9 @@ it.
 
 Rows are sorted within a window, not over the whole input on disk: stdin may never end,
 the first results are to come before the last row is read, memory is bounded, and a
-cache holds no more than some thousand prompts anyway. What it costs: text whose rows lie
-farther apart is read once in each window. Every other window goes back, so that the end
-of one and the beginning of the next are the same part of the tree.
+cache holds no more than some thousand prompts anyway. What it costs: text whose rows
+lie farther apart is read once in each window. Every other window goes back, so that the
+end of one and the beginning of the next are the same part of the tree.
 """
 
 from collections import deque
@@ -144,13 +144,13 @@ def shared_length(texts: Iterable[str]) -> int:
     return sum(_common_length(one, other) for one, other in pairwise(texts))
 
 
-def tree_length(texts: Iterable[str]) -> int:
-    """Return the length of all edges of the radix tree of *texts*, in characters.
+def shared_beginnings(texts: Iterable[str]) -> Iterator[str]:
+    """Yield what need not be read again of each of *texts* where nothing is forgotten.
 
-    No order and no cache can do with reading less.
+    Together they are all that the radix tree of *texts* spares.
     """
-    ordered = sorted(texts)
-    return sum(map(len, ordered)) - shared_length(ordered)
+    for one, other in pairwise(sorted(texts)):
+        yield other[: _common_length(one, other)]
 
 
 def _common_length(one: str, other: str) -> int:

@@ -40,6 +40,7 @@ def write_estimate(
             template=counter.template,
             sampling=config.sampling,
             count=counter.count,
+            sends_prefix=config.speed.precache and counter.holds_prefixes,
         )
         name = counter.name
     cost = None if config.prices is None else config.prices.cost(found.usage)
@@ -61,7 +62,8 @@ def facts(found: Estimate, name: str, cost: float | None) -> Iterator[tuple[str,
         f"{rows}{bad}"
         + (f" (from the first {seen})" if found.traced_rows < found.rows else ""),
     )
-    yield "requests", f"{found.requests:,}"
+    first = " and one for the prefix" if found.sent_tokens else ""
+    yield "requests", f"{found.requests:,}{first}"
     yield "prompt", f"at most {of_many(found.prompt_tokens, 'token')} ({name})"
     for label, saved in (
         ("prefix", found.prefix_tokens),

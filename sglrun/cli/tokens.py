@@ -30,6 +30,11 @@ class TokenCounter:
             return "an estimate: 4 bytes a token"
         return f"counted by {self.backend.kind}, {self.backend.model}"
 
+    @property
+    def holds_prefixes(self) -> bool:
+        """Whether a prefix sent once need not be read again."""
+        return self.backend is not None and self.backend.capabilities.prefix_cache
+
     def count(self, text: str) -> int:
         """Return the number of tokens of *text*."""
         if not text:

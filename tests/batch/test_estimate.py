@@ -62,6 +62,46 @@ def test_a_run_asks_what_was_estimated() -> None:
     assert found.decided_by is None
 
 
+def test_a_prefix_that_is_sent_is_counted() -> None:
+    """With the shared prefix sent first, usage is what a run has, that request too."""
+    rows = [row(at, q=f"{at}?") for at in range(4)]
+
+    @sgl.function
+    def ask(s: Any, q: str) -> None:
+        s += INTRO * 3 + q + sgl.gen("a", max_tokens=2)
+
+    found = estimate(
+        ask,
+        rows,
+        template=DEFAULT_TEMPLATE,
+        sampling=SamplingParams(),
+        count=MockBackend().count_tokens,
+        sends_prefix=True,
+    )
+    with BatchRunner(ask, MockBackend()) as runner:
+        list(runner.results(rows))
+        summary = runner.summary()
+    sent = summary.plan.usage
+
+    assert sent is not None
+    assert found.sent_tokens == sent.prompt_tokens
+    assert found.usage == summary.usage + sent
+    assert found.prefix_tokens == summary.saved_tokens
+
+
+def test_options_are_read_once_each() -> None:
+    """A choice reads its options, and the longest stands in what comes after."""
+
+    @sgl.function
+    def ask(s: Any, q: str) -> None:
+        s += "x " + sgl.select("c", ["a b c", "d"])
+        s += " y" + sgl.gen("a", max_tokens=2)
+
+    found = estimated(ask, [row(0, q="x")])
+
+    assert found.prompt_tokens == 1 + (3 + 1) + (2 + 3)
+
+
 def test_run_parameters_bound_the_tokens() -> None:
     """A generation without a bound of its own takes the run's, for every sample."""
 

@@ -70,6 +70,7 @@ def test_people_get_lines() -> None:
         traced_rows=999,
         requests=2000,
         prompt_tokens=1000,
+        sent_tokens=40,
         prefix_tokens=400,
         shared_tokens=500,
         completion_tokens=80,
@@ -78,6 +79,7 @@ def test_people_get_lines() -> None:
     lines = dict(facts(found, "an estimate", 1.5))
 
     assert lines["rows"] == "2,000 rows, 1 of them bad (from the first 999 rows)"
+    assert lines["requests"] == "2,000 and one for the prefix"
     assert lines["prompt"] == "at most 1,000 tokens (an estimate)"
     assert lines["prefix"].startswith("400 tokens of these, 40%")
     assert lines["cost"] == "at most 1.5000"
