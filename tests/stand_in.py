@@ -142,7 +142,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 512
 
     def __init__(self, stand_in: "StandIn") -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(("127.0.0.1", stand_in.port), Handler)
         self.stand_in = stand_in
         if stand_in.tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -173,6 +173,7 @@ class StandIn:
         model: what it answers; see ``PretendModel``.
         api_key: the key that it asks for, if any.
         tls: whether it speaks TLS, with the certificate in ``TLS_PEM``.
+        port: where it listens; any that is free if 0.
         log: what was asked, in order of arrival.
         connections: how many connections were opened.
         most_in_flight: most requests that were answered at the same time.
@@ -182,6 +183,7 @@ class StandIn:
     model: PretendModel = field(default_factory=PretendModel)
     api_key: str = ""
     tls: bool = False
+    port: int = 0
     log: list[Logged] = field(default_factory=list)
     connections: int = 0
     most_in_flight: int = 0
@@ -204,6 +206,7 @@ class StandIn:
             daemon=True,
         )
         self._thread.start()
+        self.port = self._server.server_address[1]
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -222,7 +225,7 @@ class StandIn:
     def url(self) -> str:
         """The address, without a slash at its end."""
         scheme = "https" if self.tls else "http"
-        return f"{scheme}://127.0.0.1:{self._server.server_address[1]}"
+        return f"{scheme}://127.0.0.1:{self.port}"
 
     @property
     def generations(self) -> list[Json]:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sglrun.backends.base import Usage
+from sglrun.batch.prices import Prices
 from sglrun.config import RunConfig, guess_backend, resolve_config
-from sglrun.config.files import Prices
 from sglrun.config.settings import SAMPLING, SETTINGS, Setting
 from sglrun.errors import ConfigError
 from sglrun.lang.sampling import SamplingParams
@@ -317,12 +316,31 @@ def test_sampling_settings_are_sampling_parameters() -> None:
     }
 
 
-def test_cost_counts_cached_tokens_at_their_price() -> None:
-    """Cached tokens cost their own price, or a prompt's where none is said."""
-    usage = Usage(prompt_tokens=3_000_000, cached_tokens=1_000_000)
+def test_a_limit_on_cost_wants_prices(tmp_path: Path) -> None:
+    """A limit that nothing could be held against is refused, not silently off."""
+    with pytest.raises(ConfigError, match=r"--max-cost: what a token costs is not"):
+        resolve(tmp_path, "profiles: {a: {backend: mock}}", backend="a", max_cost="1")
 
-    assert Prices(prompt=2, cached=0.5).cost(usage) == 4.5
-    assert Prices(prompt=2).cost(usage) == 6
+    paid = "profiles: {a: {backend: mock, prices: {prompt: 1, completion: 2}}}"
+    config = resolve(tmp_path, paid, backend="a", max_cost="0.5")
+
+    assert config.safety.max_cost == 0.5
+
+
+@pytest.mark.parametrize("said", ["prompt", "completion"])
+def test_half_a_price_is_refused(tmp_path: Path, said: str) -> None:
+    """What is left out would be counted as free; that must be said."""
+    with pytest.raises(ConfigError, match=r"profiles.a.prices: say .* too; 0 where"):
+        resolve(tmp_path, f"profiles: {{a: {{prices: {{{said}: 1}}}}}}", backend="a")
+
+
+def test_rates_stand_in_a_profile(tmp_path: Path) -> None:
+    """A profile's limits hold its rates, and the patience with its server."""
+    limits = "limits: {rpm: 60, tpm: 90000, wait_for_server: 600}"
+    config = resolve(tmp_path, f"profiles: {{a: {{{limits}}}}}", backend="a")
+
+    assert (config.speed.rpm, config.speed.tpm) == (60, 90_000)
+    assert config.safety.wait_for_server == 600
 
 
 @pytest.mark.parametrize(

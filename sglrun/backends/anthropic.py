@@ -174,6 +174,10 @@ class AnthropicBackend(Backend):
         """Return the address and what is spoken there."""
         return {"url": self._http.base_url + self._path, "kind": "anthropic"}
 
+    def pause_s(self) -> float:
+        """Return how long the server wants no other request, in seconds."""
+        return self._http.quota.pause_s
+
     def close(self) -> None:
         """Close the connections; safe to call twice."""
         self._http.close()

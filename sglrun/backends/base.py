@@ -268,6 +268,10 @@ class Backend(Protocol):
         """Return the backend as one row is to see it; the requests of a row share."""
         return self
 
+    def pause_s(self) -> float:
+        """Return how long the server wants no other request, in seconds."""
+        return 0.0
+
     def close(self) -> None:
         """Let go of connections, threads and memory; safe to call twice."""
         return  # mypy reads an empty body as abstract

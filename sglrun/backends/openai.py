@@ -187,6 +187,10 @@ class OpenAIBackend(Backend):
             "models": list(server.models.names),
         }
 
+    def pause_s(self) -> float:
+        """Return how long the server wants no other request, in seconds."""
+        return self._http.quota.pause_s
+
     def close(self) -> None:
         """Close the connections; safe to call twice."""
         self._http.close()

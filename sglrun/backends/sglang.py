@@ -184,6 +184,10 @@ class SGLangBackend(Backend):
         """Return the server's configuration as it tells it."""
         return _first(self._http, "/server_info", "/get_server_info")
 
+    def pause_s(self) -> float:
+        """Return how long the server wants no other request, in seconds."""
+        return self._http.quota.pause_s
+
     def close(self) -> None:
         """Close the connections; safe to call twice."""
         self._http.close()

@@ -1,5 +1,6 @@
 """The check: what is wrong with rows, found before a model is asked."""
 
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,6 +11,8 @@ from sglrun.batch.rows import Row, given
 from sglrun.errors import ProgramError
 from sglrun.interpreter.program import Program
 
+_COLUMN = re.compile(r":\d+:(\d+)$")
+
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
@@ -19,11 +22,18 @@ class Complaint:
         line: where it stands, from 1.
         message: what is wrong, with the value.
         fails: the row cannot run; otherwise it can, but perhaps should not.
+        column: where in the line, from 1, where that is known.
     """
 
     line: int
     message: str
     fails: bool = True
+    column: int | None = None
+
+    @property
+    def place(self) -> str:
+        """The line, with the column where it is known."""
+        return f"{self.line}" if self.column is None else f"{self.line}:{self.column}"
 
 
 def check_rows(program: Program, rows: Iterable[Row]) -> Iterator[Complaint]:
@@ -37,8 +47,7 @@ def check_rows(program: Program, rows: Iterable[Row]) -> Iterator[Complaint]:
     seen: dict[bytes, int] = {}
     for row in rows:
         if (error := row.error_for(program)) is not None:
-            # Its words begin with where it stands, to the column.
-            yield Complaint(row.line, str(error).partition(": ")[2])
+            yield _not_a_row(row.line, str(error))
             continue
         taken = given(row, program)
         yield from _unfit(program, row.line, taken.arguments, expected)
@@ -48,6 +57,13 @@ def check_rows(program: Program, rows: Iterable[Row]) -> Iterator[Complaint]:
         if first != row.line:
             message = f"the id {taken.id} is that of line {first} too"
             yield Complaint(row.line, message, fails=False)
+
+
+def _not_a_row(line: int, words: str) -> Complaint:
+    """Return a complaint in *words*, which begin with where it stands."""
+    place, _, message = words.partition(": ")
+    found = _COLUMN.search(place)
+    return Complaint(line, message, column=None if found is None else int(found[1]))
 
 
 def _unfit(

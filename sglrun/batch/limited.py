@@ -12,15 +12,19 @@ from sglrun.backends.base import (
     SelectRequest,
     Usage,
 )
+from sglrun.batch.allowance import Allowance
 from sglrun.batch.answers import Asked
-from sglrun.batch.limits import DeadlineError, Limits, Retries
+from sglrun.batch.limits import DeadlineError, Limits
 from sglrun.batch.meter import Meter
 from sglrun.batch.nearest import WRITTEN, check_nearest, nearest, nearest_choice
+from sglrun.batch.needs import Need, NeedCounter
+from sglrun.batch.retries import Retries
 from sglrun.batch.steps import RowSteps
-from sglrun.errors import BackendError, BackendTimeoutError, RateLimitError
+from sglrun.errors import BackendError, BackendTimeoutError
 from sglrun.lang.prompt import Prompt
 
 Answer = TypeVar("Answer", Completion, Selection)
+Given = TypeVar("Given")
 
 
 class LimitedBackend(Backend):
@@ -36,6 +40,7 @@ class LimitedBackend(Backend):
         limits: Limits,
         meter: Meter,
         *,
+        needs: NeedCounter | None = None,
         timeout_s: float | None = None,
         approximate: bool = False,
         steps: RowSteps | None = None,
@@ -46,6 +51,7 @@ class LimitedBackend(Backend):
             backend: what answers.
             limits: what all requests of the run share.
             meter: counts what this row asks.
+            needs: tells what requests may take, for limits that count it.
             timeout_s: from now on, when the row may ask no more.
             approximate: do what the backend cannot do exactly as nearly as it can.
             steps: what the row was answered in an earlier run, and is in this.
@@ -57,6 +63,7 @@ class LimitedBackend(Backend):
         self._backend = backend
         self._limits = limits
         self._meter = meter
+        self._needs = needs
         self._timeout_s = timeout_s
         self._approximate = approximate
         self._steps = steps
@@ -69,13 +76,17 @@ class LimitedBackend(Backend):
             BackendError: no usable answer came.
         """
         if not self._approximate:
-            return self._ask(request, lambda: self._backend.generate(request, on_text))
+            return self._generate(request, on_text)
         near = nearest(self.capabilities, request)
-        answer = self._ask(
-            near.request, lambda: self._backend.generate(near.request, on_text)
-        )
+        answer = self._generate(near.request, on_text)
         self._meter.approximated(*near.said)
         check_nearest(request, near.request, answer)
+        return answer
+
+    def _generate(self, request: Request, on_text: OnText | None) -> Completion:
+        answer = self._ask(request, lambda: self._backend.generate(request, on_text))
+        if self._needs is not None:
+            self._needs.learn(request.prompt, answer.usage)
         return answer
 
     def select(self, request: SelectRequest) -> Selection:
@@ -97,8 +108,17 @@ class LimitedBackend(Backend):
         self._backend.check(request)
 
     def cache_prefix(self, prompt: Prompt) -> Usage:
-        """Have the model read *prompt* once."""
-        return self._backend.cache_prefix(prompt)
+        """Have the model read *prompt* once; waits for its turn, and tries once.
+
+        Raises:
+            BackendError: it could not.
+        """
+        need = Need() if self._needs is None else self._needs.of_prefix(prompt)
+        number = self._limits.next_number()
+        try:
+            return self._try(lambda: _with_cost(self._backend, prompt), need, number)
+        except _ServerDownError as exc:
+            raise exc.error from exc
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of *text*."""
@@ -115,43 +135,62 @@ class LimitedBackend(Backend):
     def _ask(self, asked: Asked, send: Callable[[], Answer]) -> Answer:
         """Return what the row was answered before; send only what is new."""
         if self._steps is None:
-            return self._sent(send)
+            return self._sent(send, self._need(asked))
         before = self._steps.take(asked)
         if before is not None:
             self._meter.replay(before.usage)
             return cast("Answer", before)
-        answer = self._sent(send)
+        answer = self._sent(send, self._need(asked))
         self._steps.add(asked, answer)
         return answer
 
-    def _sent(self, send: Callable[[], Answer]) -> Answer:
-        retries, attempts = Retries(self._limits), 0
-        while True:
+    def _need(self, asked: Asked) -> Need:
+        if self._needs is None:
+            return Need()
+        if isinstance(asked, Request):
+            return self._needs.of_request(asked)
+        return self._needs.of_select(asked)
+
+    def _sent(self, send: Callable[[], Answer], need: Need) -> Answer:
+        limits = self._limits
+        retries = Retries(limits.policy, limits.chance)
+        number, began, attempts = limits.next_number(), limits.clock(), 0
+
+        def counted() -> tuple[Answer, Usage]:
+            nonlocal attempts
             attempts += 1
+            self._meter.tried(attempts)
+            answer = send()
+            return answer, answer.usage
+
+        while True:
             try:
-                answer = self._try(send, attempts)
+                return self._try(counted, need, number)
+            except _ServerDownError:
+                continue  # the next try waits until the server is back
             except DeadlineError as exc:
                 raise BackendTimeoutError(
                     f"the row is not done after {self._timeout_s:g} s"
                 ) from exc
             except BackendError as exc:
-                if not self._again(retries, exc):
+                if not self._again(retries, exc, began):
                     raise
-            else:
-                self._meter.add(answer.usage)
-                self._limits.answered()
-                return answer
 
-    def _try(self, send: Callable[[], Answer], attempts: int) -> Answer:
-        with self._limits.slot(self._deadline) as began:
-            self._meter.tried(attempts)
+    def _try(
+        self, send: Callable[[], tuple[Given, Usage]], need: Need, number: int
+    ) -> Given:
+        with self._limits.slot(self._deadline, number=number, need=need) as slot:
             try:
-                return send()
-            except RateLimitError as exc:
-                self._limits.throttled(began, exc.retry_after_s)
+                answer, usage = send()
+            except BackendError as exc:
+                if self._limits.failed(slot, exc):
+                    raise _ServerDownError(exc) from exc
                 raise
+            self._limits.answered(slot, usage, self._backend.pause_s())
+        self._meter.add(usage)
+        return answer
 
-    def _again(self, retries: Retries, error: BackendError) -> bool:
+    def _again(self, retries: Retries, error: BackendError, began: float) -> bool:
         """Wait after *error*; return whether the request is to be sent again."""
         wait_s = retries.wait_s(error)
         if wait_s is not None:
@@ -159,6 +198,28 @@ class LimitedBackend(Backend):
                 return self._limits.sleep(wait_s, self._deadline)
             except DeadlineError:
                 return False
+        if error.retryable:
+            self._limits.gave_up(began, error)
         if error.fatal:
             self._limits.fail(error)
         return False
+
+
+def need_counter(backend: Backend, allowance: Allowance) -> NeedCounter | None:
+    """Return what tells the needs of requests, where *allowance* counts them."""
+    if not allowance.counts:
+        return None
+    return NeedCounter(backend, tokens=allowance.counts_tokens)
+
+
+def _with_cost(backend: Backend, prompt: Prompt) -> tuple[Usage, Usage]:
+    usage = backend.cache_prefix(prompt)
+    return usage, usage
+
+
+class _ServerDownError(Exception):
+    """The request failed as the server is down; that is no try of it."""
+
+    def __init__(self, error: BackendError) -> None:
+        super().__init__(str(error))
+        self.error = error

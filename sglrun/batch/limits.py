@@ -1,46 +1,52 @@
-"""Limits: how many requests are under way, when they wait, and when none may go on.
+"""Limits: when a request is sent, and when none may be any more.
 
-Rule: the only module that waits by the clock before it asks a backend again.
+Rule: the only module that waits by the clock before it asks a backend again. Who waits
+goes in the order of coming, so that small requests do not pass a large one for ever.
 """
 
+import itertools
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sglrun.errors import BackendError, RateLimitError, SglrunError
+from sglrun.backends.base import Usage
+from sglrun.batch.allowance import Allowance, Held, may_have_cost
+from sglrun.batch.breaker import Breaker
+from sglrun.batch.needs import Need
+from sglrun.batch.notices import at, down, gone, shut_out, slow_down
+from sglrun.batch.retries import RetryPolicy
+from sglrun.batch.window import Window
+from sglrun.errors import BackendError, RateLimitError, RunStoppedError, SglrunError
+
+PATIENCE_S = 120.0
+"""How long a server that goes down is waited for, where nobody says."""
 
 _LONGEST_PAUSE_S = 60.0
-_SPREAD = 0.1
+_WORTH_SAYING_S = 5.0
+_NOTHING = Need()
 
 
 class DeadlineError(Exception):
     """The time that a row may take is over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """When a request that failed is sent again.
+@dataclass(slots=True)
+class Slot:
+    """A place under way.
 
     Attributes:
-        retries: further tries; waiting because the server asks to is not counted.
-        first_backoff_s: the longest wait before the second try; it doubles from try to
-            try, and the wait is drawn from nothing to it.
-        longest_backoff_s: where it doubles no more.
-        longest_throttled_s: how long one request may wait because the server asks to.
+        began: when it was given.
+        number: tells requests apart; another try of one has the same.
+        held: what it may take; ``None`` once that is settled.
     """
 
-    retries: int = 4
-    first_backoff_s: float = 0.5
-    longest_backoff_s: float = 30.0
-    longest_throttled_s: float = 300.0
-
-    def backoff_s(self, attempts: int, chance: float) -> float:
-        """Return the wait after *attempts* tries, for a *chance* from 0 to 1."""
-        doubled = self.first_backoff_s * 2.0 ** min(attempts - 1, 32)
-        return chance * min(doubled, self.longest_backoff_s)
+    began: float
+    number: int
+    held: Held | None
 
 
 def _wait(changed: threading.Condition, seconds: float) -> None:
@@ -48,17 +54,16 @@ def _wait(changed: threading.Condition, seconds: float) -> None:
 
 
 class Limits:
-    """What all requests of a run share; safe from any thread.
-
-    The number of requests under way is halved when the server asks to slow down, once
-    for each burst, and grows again with every answer.
-    """
+    """What all requests of a run share; safe from any thread."""
 
     def __init__(
         self,
         *,
         max_in_flight: int,
         policy: RetryPolicy | None = None,
+        allowance: Allowance | None = None,
+        patience_s: float = PATIENCE_S,
+        on_note: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
         wait: Callable[[threading.Condition, float], object] = _wait,
@@ -68,28 +73,32 @@ class Limits:
         Args:
             max_in_flight: requests under way at most.
             policy: when a request is sent again.
+            allowance: what may be sent in a minute, and spent.
+            patience_s: how long a server that goes down is waited for.
+            on_note: told, from any thread, when all wait, and for what.
             clock: seconds that only go up.
             chance: numbers from 0 to 1.
             wait: waits for a condition, so many seconds at most.
         """
-        if max_in_flight < 1:
-            raise ValueError(f"max_in_flight must be at least 1, not {max_in_flight}")
         self.policy = policy or RetryPolicy()
+        self.allowance = allowance or Allowance()
         self.clock = clock
         self.chance = chance
+        self.on_note = on_note
         self._wait_for = wait
-        self._max_in_flight = max_in_flight
-        # All below is written under the lock only. Who waits for a place and who waits
-        # for the time of another try wait apart: a place that is free wakes one.
-        lock = threading.Lock()
-        self._place = threading.Condition(lock)
-        self._time = threading.Condition(lock)
+        self._numbers = itertools.count()
+        # All below is written under the lock only. Each that waits for a place has a
+        # condition of its own, and only the first in the queue looks at the clock.
+        self._lock = threading.Lock()
+        self._time = threading.Condition(self._lock)
+        self._queue: deque[threading.Condition] = deque()
         self._failure: SglrunError | None = None
         self._draining = False
-        self._in_flight = 0
-        self._allowed = float(max_in_flight)
-        self._paused_until = 0.0
-        self._cut_at = float("-inf")
+        self._window = Window(max_in_flight)
+        self._breaker = Breaker(patience_s)
+        self._paused_until = self._answered_at = float("-inf")
+        self._has_said_pause = False
+        self._empty = (float("inf"), float("inf"))  # from when to when nothing is left
 
     @property
     def failure(self) -> SglrunError | None:
@@ -99,51 +108,69 @@ class Limits:
     @property
     def in_flight(self) -> int:
         """Requests under way."""
-        return self._in_flight
+        return self._window.in_flight
 
     @property
     def allowed(self) -> int:
         """Requests that may be under way now."""
-        return int(self._allowed)
+        return self._window.allowed
+
+    @property
+    def waiting(self) -> str:
+        """What all wait for, in words; empty if they do not."""
+        now = self.clock()
+        if self._breaker.noticed:
+            since, until = self._breaker.since, self._breaker.until
+            return f"server down since {at(since - now)}, waiting to {at(until - now)}"
+        if self._paused_until - now > _WORTH_SAYING_S:
+            return f"rate limited until {at(self._paused_until - now)}"
+        return ""
+
+    def next_number(self) -> int:
+        """Return a number for a request that no other has."""
+        return next(self._numbers)
 
     def fail(self, error: SglrunError) -> None:
         """Let no request go on: all that wait raise *error*, and all that come."""
-        with self._time:
-            self._failure = self._failure or error
-            self._time.notify_all()
-            self._place.notify_all()
+        with self._lock:
+            self._fail(error)
 
     def drain(self) -> None:
         """End the waits for another try; their requests fail as they last did."""
-        with self._time:
+        with self._lock:
             self._draining = True
             self._time.notify_all()
+            self._wake()
 
     @contextmanager
-    def slot(self, deadline: float | None = None) -> Iterator[float]:
-        """Hold one of the places under way; waits for it, and while paused.
+    def slot(
+        self, deadline: float | None = None, *, number: int = -1, need: Need = _NOTHING
+    ) -> Iterator[Slot]:
+        """Hold one of the places under way; waits for it, and while nobody may go.
 
-        Yields:
-            When it began.
+        Args:
+            deadline: until when it may wait, by the clock.
+            number: of the request, from ``next_number``.
+            need: what the request may take.
 
         Raises:
             SglrunError: as ``fail`` was given.
             DeadlineError: *deadline* has passed.
         """
-        with self._place:
-            try:
-                self._wait(self._place, self._blocked_for, deadline)
-            except BaseException:
-                self._place.notify()  # it may have been woken for a free place
-                raise
-            self._in_flight += 1
-            began = self.clock()
+        with self._lock:
+            self._queue_up(need, deadline)
+            now = self.clock()
+            slot = Slot(now, number, self.allowance.hold(need, now))
+            self._window.in_flight += 1
+            self._breaker.begin(number)
         try:
-            yield began
+            yield slot
         finally:
-            with self._place:
-                self._in_flight -= 1
-                self._place.notify()
+            with self._lock:
+                self._window.in_flight -= 1
+                self._breaker.end(number)
+                self._settle(slot, None)
+                self._wake()
 
     def sleep(self, seconds: float, deadline: float | None = None) -> bool:
         """Wait *seconds*; return whether another try may be made after it.
@@ -157,40 +184,144 @@ class Limits:
         def left_s() -> float:
             return 0.0 if self._draining else until - self.clock()
 
-        with self._time:
+        with self._lock:
             self._wait(self._time, left_s, deadline)
             return not self._draining
 
-    def answered(self) -> None:
-        """Note an answer: a little more may be under way."""
-        if self._allowed >= self._max_in_flight:
-            return
-        with self._place:
-            grown = self._allowed + 1.0 / self._allowed
-            self._allowed = min(grown, float(self._max_in_flight))
-            self._place.notify()
-
-    def throttled(self, began: float, hint_s: float | None) -> None:
-        """Note that the server asks to slow down.
+    def answered(self, slot: Slot, usage: Usage, pause_s: float = 0.0) -> None:
+        """Note an answer in *slot*: a little more may be under way.
 
         Args:
-            began: when the request began; one of a burst that is known changes nothing.
-            hint_s: how long the server asks all to wait, in seconds.
+            slot: where the request is.
+            usage: what it cost.
+            pause_s: how long the server wants no other request.
         """
-        with self._place:
-            now = self.clock()
-            if hint_s is not None:
-                until = now + min(hint_s, _LONGEST_PAUSE_S)
-                self._paused_until = max(self._paused_until, until)
-            if began > self._cut_at:
-                self._allowed = max(1.0, self._allowed / 2)
-                self._cut_at = now
+        with self._lock:
+            self._answered_at = self.clock()
+            self._window.grow()
+            told = usage.prompt_tokens or usage.completion_tokens
+            self._settle(slot, usage if told else None)
+            is_back = self._breaker.answered()
+            note = self._used_up(slot.began, pause_s) if pause_s > 0 else ""
+            self._wake()
+        self._say("the server is back" if is_back else "", note)
 
-    def _blocked_for(self) -> float:
-        """Return how long the next request must wait at least; 0 if it may begin."""
-        if self._in_flight >= int(self._allowed):
+    def failed(self, slot: Slot, error: BackendError) -> bool:
+        """Note that the request in *slot* failed.
+
+        Returns:
+            Whether that says only that the server is down, nothing of the request,
+            which then waits in ``slot`` for the server to be back.
+        """
+        note = ""
+        with self._lock:
+            now = self.clock()
+            if not may_have_cost(error):
+                self._settle(slot, Usage())
+            if isinstance(error, RateLimitError) and error.retryable:
+                note = self._throttled(slot.began, error.retry_after_s)
+            breaker, knew = self._breaker, self._breaker.noticed
+            is_down = breaker.failed(error, slot.number, now)
+            since_s, left_s = now - breaker.since, breaker.until - now
+            if is_down and left_s <= 0:
+                self._fail(_stopped(gone(since_s, error), error))
+            elif breaker.noticed and not knew:
+                note = down(since_s, left_s, error)
+            self._wake()
+        self._say(note)
+        return is_down
+
+    def gave_up(self, since: float, error: BackendError) -> None:
+        """Note that *error* was met over and over; end the run if nobody had luck.
+
+        Args:
+            since: when it was first met.
+            error: how it was last met.
+        """
+        if not isinstance(error, RateLimitError) or self._answered_at >= since:
+            return
+        told = shut_out(self.clock() - since, error.retry_after_s, error)
+        self.fail(_stopped(told, error))
+
+    def _fail(self, error: SglrunError) -> None:
+        self._failure = self._failure or error
+        self._time.notify_all()
+        for turn in self._queue:
+            turn.notify()
+
+    def _settle(self, slot: Slot, usage: Usage | None) -> None:
+        held, slot.held = slot.held, None
+        if held is not None:
+            self.allowance.settle(held, usage, self.clock())
+
+    def _throttled(self, began: float, hint_s: float | None) -> str:
+        self._window.cut(began, self.clock())
+        return "" if hint_s is None else self._pause(hint_s)
+
+    def _used_up(self, began: float, seconds: float) -> str:
+        """Let none go, as nothing is left for *seconds*; return what is to be said."""
+        now, (since, until) = self.clock(), self._empty
+        if since <= began < until:
+            # It was sent while nothing was left, and answered: that is not to be
+            # believed, here or later.
+            self._empty = (float("-inf"), float("inf"))
+            return ""
+        self._empty = (now, now + seconds)
+        return self._pause(seconds)
+
+    def _pause(self, seconds: float) -> str:
+        """Let none go for *seconds*; return what is to be said."""
+        now, pause_s = self.clock(), min(seconds, _LONGEST_PAUSE_S)
+        self._paused_until = max(self._paused_until, now + pause_s)
+        if self._has_said_pause or pause_s < _WORTH_SAYING_S:
+            return ""
+        self._has_said_pause = True
+        return slow_down(pause_s, seconds)
+
+    def _say(self, *notes: str) -> None:
+        """Tell *notes*; not under the lock, as a display may ask what is waited for."""
+        for note in filter(None, notes):
+            self.on_note(note)
+
+    def _wake(self) -> None:
+        if self._queue:
+            self._queue[0].notify()
+
+    def _queue_up(self, need: Need, deadline: float | None) -> None:
+        """Wait until the request may go, behind those that came before."""
+        turn = threading.Condition(self._lock)
+        self._queue.append(turn)
+
+        def blocked_s() -> float:
+            if self._queue[0] is not turn:
+                return float("inf")
+            return self._blocked_s(need)
+
+        try:
+            self._wait(turn, blocked_s, deadline)
+        except RunStoppedError as exc:
+            self._fail(exc)
+            raise
+        finally:
+            self._queue.remove(turn)
+            self._wake()
+
+    def _blocked_s(self, need: Need) -> float:
+        """Return how long the next request must wait at least; 0 if it may begin.
+
+        Raises:
+            SglrunError: it can never begin.
+        """
+        now, breaker = self.clock(), self._breaker
+        if self._draining and breaker.error is not None:
+            raise breaker.error
+        if self._window.is_full:
             return float("inf")
-        return max(0.0, self._paused_until - self.clock())
+        return max(
+            breaker.wait_s(now),
+            self._paused_until - now,
+            self.allowance.wait_s(need, now),
+        )
 
     def _wait(
         self,
@@ -211,33 +342,7 @@ class Limits:
             self._wait_for(changed, min(blocked_s, threading.TIMEOUT_MAX))
 
 
-class Retries:
-    """The tries of one request: whether there is another, and after which wait."""
-
-    def __init__(self, limits: Limits) -> None:
-        """Begin before the first try."""
-        self._limits = limits
-        self._counted = 0
-        self._throttles = 0
-        self._throttled_s = 0.0
-
-    def wait_s(self, error: BackendError) -> float | None:
-        """Return how long to wait after *error*; ``None`` if there is no other try."""
-        policy = self._limits.policy
-        if not error.retryable:
-            return None
-        chance = self._limits.chance()
-        if isinstance(error, RateLimitError):
-            self._throttles += 1
-            wait_s = (
-                policy.backoff_s(self._throttles, chance)
-                if error.retry_after_s is None
-                else error.retry_after_s * (1 + _SPREAD * chance)
-            )
-            self._throttled_s += wait_s
-            return wait_s if self._throttled_s <= policy.longest_throttled_s else None
-        self._counted += 1
-        if self._counted > policy.retries:
-            return None
-        backoff_s = policy.backoff_s(self._counted, chance)
-        return max(backoff_s, error.retry_after_s or 0.0)
+def _stopped(told: str, error: BackendError) -> RunStoppedError:
+    stopped = RunStoppedError(told)
+    stopped.__cause__ = error
+    return stopped

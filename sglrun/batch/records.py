@@ -27,6 +27,7 @@ DETAILS = "_sglrun"
 """The column of the flat layout that holds all that is no row and no variable."""
 
 _DEEPEST = 100
+_COST_DIGITS = 12
 # Some readers take these for the end of a line; JSON may spell them another way.
 _LINE_ENDS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
 _PRINTED = (
@@ -118,6 +119,8 @@ def _details(result: RowResult) -> dict[str, str]:
         told = {name: getattr(error, name) for name in _ERROR}
         members["error"] = json_text({k: v for k, v in told.items() if v is not None})
     members["usage"] = _object({name: str(getattr(usage, name)) for name in _USAGE})
+    if result.cost is not None:
+        members["cost"] = json_text(round(result.cost, _COST_DIGITS))
     if result.finish_reasons:
         members["finish_reasons"] = json_text(_named(result.finish_reasons))
     members["seconds"] = json_text(round(result.seconds, 3))

@@ -48,6 +48,7 @@ class RowResult:
         error: why it failed; ``None`` if it did not.
         usage: what its requests cost, in this run and before.
         replayed: what those of them cost that an earlier run had sent.
+        cost: the usage in money, where prices are known.
         finish_reasons: why each generation ended, by variable.
         seconds: from its start to its end.
         attempts: the most tries that one of its requests took.
@@ -63,6 +64,7 @@ class RowResult:
     error: ErrorInfo | None = None
     usage: Usage = field(default_factory=Usage)
     replayed: Usage = field(default_factory=Usage)
+    cost: float | None = None
     finish_reasons: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     attempts: int = 1

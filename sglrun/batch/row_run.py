@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sglrun.backends.base import Backend
-from sglrun.batch.limited import LimitedBackend
+from sglrun.batch.limited import LimitedBackend, need_counter
 from sglrun.batch.limits import Limits
 from sglrun.batch.meter import Meter
+from sglrun.batch.prices import Prices
 from sglrun.batch.results import (
     ErrorInfo,
     Include,
@@ -48,6 +49,7 @@ class RowRun:
         require_stop: bool = False,
         approximate: bool = False,
         steps: StepLog | None = None,
+        prices: Prices | None = None,
     ) -> None:
         """Take what all rows have in common; see ``BatchOptions``."""
         self._program = program
@@ -62,6 +64,8 @@ class RowRun:
         self._some_ok = False  # under the lock, as the number
         self._num_refused = 0
         self._steps = steps
+        self._prices = prices
+        self._needs = need_counter(backend, limits.allowance)
 
     def __call__(self, row: Row) -> RowResult:
         """Run the program over *row*; waits. Never raises for what a row does."""
@@ -106,6 +110,7 @@ class RowRun:
             self._backend.of_row(),
             self._limits,
             meter,
+            needs=self._needs,
             timeout_s=self._timeout_s,
             approximate=self._approximate,
             steps=steps,
@@ -145,6 +150,7 @@ class RowRun:
             error=error,
             usage=meter.usage,
             replayed=meter.replayed,
+            cost=None if self._prices is None else self._prices.cost(meter.usage),
             finish_reasons=finish_reasons,
             seconds=time.perf_counter() - began,
             attempts=meter.attempts,

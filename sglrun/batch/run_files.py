@@ -55,6 +55,11 @@ class RunFiles:
         return _size(self.results)
 
     @property
+    def part_size(self) -> int:
+        """The size of the journal in bytes; 0 if there is none."""
+        return _size(self.part)
+
+    @property
     def steps_size(self) -> int:
         """The size of the kept answers in bytes; 0 if there are none."""
         return _size(self.steps)

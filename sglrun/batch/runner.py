@@ -2,61 +2,32 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Literal, Self
+from typing import Self
 
-from sglrun.backends.base import Backend
-from sglrun.batch.limits import Limits, RetryPolicy
+from sglrun.backends.base import Backend, Usage
+from sglrun.batch.allowance import create_allowance
+from sglrun.batch.limited import LimitedBackend, need_counter
+from sglrun.batch.limits import Limits
+from sglrun.batch.meter import Meter
+from sglrun.batch.options import BatchOptions
 from sglrun.batch.plan import Plan, create_plan
-from sglrun.batch.results import Include, RowResult
+from sglrun.batch.results import RowResult
+from sglrun.batch.retries import RetryPolicy
 from sglrun.batch.row_run import RowRun
 from sglrun.batch.rows import Row, given
 from sglrun.batch.schedule import Schedule, prompt_key
 from sglrun.batch.steps import StepLog
 from sglrun.batch.summary import RunSummary, Tally
-from sglrun.errors import InputError, RunStoppedError, SglrunError
+from sglrun.errors import (
+    InputError,
+    RunInterruptedError,
+    RunStoppedError,
+    SglrunError,
+)
 from sglrun.interpreter.fan_out import FanOut, auto_num_threads
 from sglrun.interpreter.program import Program
-from sglrun.lang.sampling import SamplingParams
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchOptions:
-    """How rows are run.
-
-    Attributes:
-        sampling: the run's parameters, under those of each generation.
-        num_threads: rows at once; as many as is sensible if ``None``.
-        max_in_flight: requests at once, those of forks included; ``num_threads`` if
-            ``None``.
-        retries: further tries of a request that may succeed.
-        order: the order of the results.
-        precache: send the shared prefix once, first.
-        schedule: run rows in the order of the input, or those whose prompts begin alike
-            next to each other.
-        include: what more each result is to hold.
-        max_errors: end the run when more rows than this have failed.
-        max_error_share: end the run when more than this share of the rows has failed,
-            from 0 to 1; looked at from the 100th row on.
-        row_timeout_s: a row begins no request later than this after its start.
-        require_stop: a generation that did not end by itself fails its row.
-        approximate: do what the backend cannot do exactly as nearly as it can.
-    """
-
-    sampling: SamplingParams = field(default_factory=SamplingParams)
-    num_threads: int | None = None
-    max_in_flight: int | None = None
-    retries: int = 4
-    order: Literal["input", "completion"] = "input"
-    precache: bool = True
-    schedule: Literal["input", "prefix"] = "input"
-    include: frozenset[Include] = frozenset()
-    max_errors: int | None = None
-    max_error_share: float | None = None
-    row_timeout_s: float | None = None
-    require_stop: bool = False
-    approximate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +49,7 @@ class BatchRunner:
         on_results: Callable[[Sequence[RowResult]], None] | None = None,
         limits: Limits | None = None,
         steps: StepLog | None = None,
+        spent: Usage | None = None,
     ) -> None:
         """Prepare; nothing runs before the iteration.
 
@@ -90,6 +62,7 @@ class BatchRunner:
                 iterates, before they wait for those that are to come before them.
             limits: those of the requests; made from *options* if not given.
             steps: keeps the answers of rows that do not end.
+            spent: what earlier runs took of the budgets.
         """
         options = options or BatchOptions()
         self._program = program
@@ -101,12 +74,23 @@ class BatchRunner:
         self._limits = limits or Limits(
             max_in_flight=options.max_in_flight or self._num_threads,
             policy=RetryPolicy(retries=options.retries),
+            allowance=create_allowance(
+                requests_per_minute=options.requests_per_minute,
+                tokens_per_minute=options.tokens_per_minute,
+                max_total_tokens=options.max_total_tokens,
+                max_cost=options.max_cost,
+                prices=options.prices,
+                spent=spent or Usage(),
+            ),
+            patience_s=options.patience_s,
+            on_note=self._on_note,
         )
         self._run = RowRun(
             program,
             backend,
             self._limits,
             sampling=options.sampling,
+            prices=options.prices,
             include=options.include,
             timeout_s=options.row_timeout_s,
             require_stop=options.require_stop,
@@ -140,6 +124,11 @@ class BatchRunner:
     def in_flight(self) -> int:
         """Rows that are being worked on."""
         return self._working
+
+    @property
+    def waiting(self) -> str:
+        """What all requests wait for, in words; empty if they do not."""
+        return self._limits.waiting
 
     def results(self, rows: Iterable[Row]) -> Iterator[RowResult]:
         """Run *rows* as ``batches`` does; yield one result at a time."""
@@ -185,7 +174,12 @@ class BatchRunner:
 
     def summary(self) -> RunSummary:
         """Return what came of the run so far."""
-        return self._tally.summary(plan=self._plan, stopped_by=self._stopped_by)
+        return self._tally.summary(
+            plan=self._plan,
+            stopped_by=self._stopped_by,
+            prices=self._options.prices,
+            lost=self._limits.allowance.unknown,
+        )
 
     def _planned(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield *rows*, planning the run before the first that can be run.
@@ -197,9 +191,7 @@ class BatchRunner:
             for row in rows:
                 if not planned and self._run.refusal(row) is None:
                     planned = True
-                    self._plan = self._plan_from(row)
-                    if self._plan.refused is not None:
-                        self._end(_stopped(self._plan.refused))
+                    if not self._can_begin(row):
                         return
                 yield row
         except InputError as exc:
@@ -209,11 +201,24 @@ class BatchRunner:
             with self._lock:
                 self._stopped_by = self._stopped_by or _broken_off(exc)
 
+    def _can_begin(self, first: Row) -> bool:
+        """Plan the run by its *first* row; return whether there is anything to run."""
+        try:
+            self._plan = self._plan_from(first)
+        except (RunStoppedError, RunInterruptedError) as exc:
+            self._end(exc)
+            return False
+        if self._plan.refused is not None:
+            self._end(_stopped(self._plan.refused))
+            return False
+        return True
+
     def _plan_from(self, first: Row) -> Plan:
         options = self._options
+        needs = need_counter(self._backend, self._limits.allowance)
         return create_plan(
             self._program,
-            self._backend,
+            LimitedBackend(self._backend, self._limits, Meter(), needs=needs),
             given=given(first, self._program).arguments,
             on_note=self._on_note,
             sampling=options.sampling,

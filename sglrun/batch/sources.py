@@ -8,6 +8,8 @@ import gzip
 import importlib
 import io
 import os
+import shutil
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -52,11 +54,42 @@ class Source:
                 f"the input {self.name!r} cannot be read: {reason}", path=path
             ) from exc
 
+        self._identity: tuple[int, int] | None = None
+
     @property
     def identity(self) -> tuple[int, int]:
         """The device and the file number, by which any path or link is told."""
         status = os.fstat(self._file.fileno())
-        return status.st_dev, status.st_ino
+        return self._identity or (status.st_dev, status.st_ino)
+
+    def keep(self) -> None:
+        """See to it that the lines can be iterated over again after ``rewind``.
+
+        What comes through a pipe is copied to a temporary file, to its end; waits.
+
+        Raises:
+            InputError: it cannot be copied.
+        """
+        if self._file.seekable():
+            return
+        self._identity = self.identity
+        try:
+            copy = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the source
+            shutil.copyfileobj(self._file, copy)
+            copy.seek(0)
+        except OSError as exc:
+            folder = tempfile.gettempdir()
+            raise InputError(
+                f"the input {self.name!r} cannot be copied to {folder!r}: "
+                f"{exc.strerror}",
+                path=self.name,
+            ) from exc
+        self._file.close()
+        self._file = cast("io.BufferedReader", copy)
+
+    def rewind(self) -> None:
+        """Begin again at the first line."""
+        self._file.seek(0)
 
     def __iter__(self) -> Iterator[bytes]:
         r"""Iterate over the lines, split at ``\n`` alone; a byte order mark is cut.

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 from sglrun.backends.base import Usage
 from sglrun.batch.plan import Plan
+from sglrun.batch.prices import Prices
 from sglrun.batch.results import RowResult
 from sglrun.batch.timeline import Timeline, Times
 from sglrun.errors import SglrunError
@@ -25,6 +26,8 @@ class RunSummary:
         seconds: from the first row to the last.
         times: how many rows ended when.
         stopped_by: what ended the run before its last row.
+        prices: what tokens cost, where that is known.
+        lost: what requests may have cost that broke off or came too late.
     """
 
     ok: int = 0
@@ -36,6 +39,18 @@ class RunSummary:
     seconds: float = 0.0
     times: Times = field(default_factory=Times)
     stopped_by: SglrunError | None = None
+    prices: Prices | None = None
+    lost: Usage = field(default_factory=Usage)
+
+    @property
+    def whole_usage(self) -> Usage:
+        """What the rows and the shared prefix cost."""
+        return self.usage + self.plan.cost
+
+    @property
+    def cost(self) -> float | None:
+        """The same in money, where prices are known."""
+        return None if self.prices is None else self.prices.cost(self.whole_usage)
 
     @property
     def rows(self) -> int:
@@ -66,6 +81,8 @@ class RunSummary:
             "cut": self.cut,
             "seconds": round(self.seconds, 3),
             "usage": asdict(self.usage),
+            "cost": self.cost,
+            "lost_requests": self.lost.requests,
             "prefix": {
                 "characters": len(plan.text),
                 "tokens": plan.tokens,
@@ -123,7 +140,14 @@ class Tally:
         """Measure no longer."""
         self._ended = self._clock()
 
-    def summary(self, *, plan: Plan, stopped_by: SglrunError | None) -> RunSummary:
+    def summary(
+        self,
+        *,
+        plan: Plan,
+        stopped_by: SglrunError | None,
+        prices: Prices | None = None,
+        lost: Usage | None = None,
+    ) -> RunSummary:
         """Return what was counted so far."""
         ended = self._clock() if self._ended is None else self._ended
         return RunSummary(
@@ -136,4 +160,6 @@ class Tally:
             seconds=ended - self._began,
             times=self._timeline.times,
             stopped_by=stopped_by,
+            prices=prices,
+            lost=lost or Usage(),
         )

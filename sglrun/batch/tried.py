@@ -1,9 +1,11 @@
 """The tried backend: a backend outside a batch, whose requests are sent again."""
 
 from sglrun.backends.base import Backend
-from sglrun.batch.limited import LimitedBackend
-from sglrun.batch.limits import Limits, RetryPolicy
+from sglrun.batch.allowance import Allowance
+from sglrun.batch.limited import LimitedBackend, need_counter
+from sglrun.batch.limits import Limits
 from sglrun.batch.meter import Meter
+from sglrun.batch.retries import RetryPolicy
 from sglrun.errors import SglrunError
 
 
@@ -22,6 +24,8 @@ class TriedBackend(LimitedBackend):
         retries: int,
         meter: Meter | None = None,
         approximate: bool = False,
+        requests_per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
     ) -> None:
         """Stand before *backend*.
 
@@ -31,11 +35,24 @@ class TriedBackend(LimitedBackend):
             retries: further tries of a request.
             meter: counts what is asked.
             approximate: do what the backend cannot do exactly as nearly as it can.
+            requests_per_minute: sent in any minute at most.
+            tokens_per_minute: read and generated, likewise.
         """
         limits = _LastingLimits(
-            max_in_flight=max_in_flight, policy=RetryPolicy(retries=retries)
+            max_in_flight=max_in_flight,
+            policy=RetryPolicy(retries=retries),
+            allowance=Allowance(
+                requests_per_minute=requests_per_minute,
+                tokens_per_minute=tokens_per_minute,
+            ),
         )
-        super().__init__(backend, limits, meter or Meter(), approximate=approximate)
+        super().__init__(
+            backend,
+            limits,
+            meter or Meter(),
+            needs=need_counter(backend, limits.allowance),
+            approximate=approximate,
+        )
 
     def close(self) -> None:
         """Close the backend behind it."""

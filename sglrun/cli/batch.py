@@ -8,8 +8,12 @@ from typing import Annotated
 
 import typer
 
+from sglrun.backends.base import Usage
+from sglrun.batch.options import BatchOptions
 from sglrun.batch.rows import read_rows
-from sglrun.batch.runner import BatchOptions, BatchRunner
+from sglrun.batch.runner import BatchRunner
+from sglrun.batch.spending import spent_before
+from sglrun.batch.strict import need_good_rows
 from sglrun.batch.summary import RunSummary
 from sglrun.cli.backend import chosen_backend, offer_backend
 from sglrun.cli.dry_run import write_estimate
@@ -87,7 +91,22 @@ def batch_options(config: RunConfig) -> BatchOptions:
         row_timeout_s=safety.row_timeout,
         require_stop=safety.require_stop,
         approximate=config.backend.allow_approximate,
+        requests_per_minute=speed.rpm,
+        tokens_per_minute=speed.tpm,
+        max_total_tokens=safety.max_total_tokens,
+        max_cost=safety.max_cost,
+        prices=config.prices,
+        patience_s=safety.wait_for_server,
     )
+
+
+def spent_of_budget(config: RunConfig) -> Usage | None:
+    """Return what earlier runs spent of the budget of the output, if it has one."""
+    rows, safety = config.rows, config.safety
+    limits = (safety.max_cost, safety.max_total_tokens)
+    if rows.output is None or rows.overwrite or limits == (None, None):
+        return None
+    return spent_before(rows.output, rows.format)
 
 
 def run_batch(
@@ -105,6 +124,9 @@ def run_batch(
     with ExitStack() as stack:
         view = RunView(config, streams)
         reader = stack.enter_context(read_rows(inputs))
+        if config.rows.strict:
+            view.check_input(reader.source)
+            need_good_rows(program, reader, limit=config.rows.limit)
         backend = chosen_backend(config, offered)
         stack.callback(backend.close)
         streams.secrets.add(backend.secrets)
@@ -119,6 +141,7 @@ def run_batch(
                 on_note=view.note,
                 on_results=lambda results: view.add(results, resumed=output.resumed),
                 steps=output.steps,
+                spent=spent_of_budget(config),
             )
         )
         view.watch(runner)

@@ -47,4 +47,4 @@ def check(
 def _line(inputs: str, complaint: Complaint) -> str:
     name = "stdin" if inputs == "-" else inputs
     kind = "" if complaint.fails else "warning: "
-    return f"{name}:{complaint.line}: {kind}{complaint.message}\n"
+    return f"{name}:{complaint.place}: {kind}{complaint.message}\n"

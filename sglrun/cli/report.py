@@ -9,12 +9,12 @@ import typer
 
 from sglrun.batch.manifest import read_manifest
 from sglrun.batch.past_run import PastRun, past_run
+from sglrun.batch.prices import Prices
 from sglrun.batch.recorded import RecordedReader
 from sglrun.batch.run_files import RunFiles
 from sglrun.batch.sources import STDIN, Source
 from sglrun.cli.streams import Streams
 from sglrun.cli.versions import version_of
-from sglrun.config.files import Prices
 from sglrun.display.report.findings import Findings
 from sglrun.display.report.page import MARK, render_page
 from sglrun.display.report.subject import Subject

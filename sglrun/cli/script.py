@@ -65,6 +65,8 @@ def script(
         approximate=config.backend.allow_approximate,
         max_in_flight=config.speed.max_in_flight or auto_num_threads(),
         retries=config.speed.retries,
+        requests_per_minute=config.speed.rpm,
+        tokens_per_minute=config.speed.tpm,
     )
     backend = offer_backend(config, prepare=global_config.prepare)
     global_config.default_backend = backend

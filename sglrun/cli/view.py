@@ -47,8 +47,8 @@ class RunView:
         self._progress.stop()
 
     def watch(self, runner: BatchRunner) -> None:
-        """Show how many rows *runner* works on."""
-        self._meter.watch(lambda: runner.in_flight)
+        """Show how many rows *runner* works on, and what it waits for."""
+        self._meter.watch(lambda: runner.in_flight, lambda: runner.waiting)
 
     def expect_rows_of(self, path: str) -> None:
         """Count the rows of *path* meanwhile, where that can be done by reading it."""
@@ -95,15 +95,13 @@ class RunView:
 
     def summarize(self, summary: RunSummary, *, resumed: int) -> None:
         """Say what came of the run."""
-        prices, output = self._config.prices, self._config.rows.output
-        usage = summary.usage + summary.plan.cost
+        output = self._config.rows.output
         outcome = Outcome(
             summary=summary,
             resumed=resumed,
             complaints=self._complaints,
             output=output,
             resumable=output is not None,
-            cost=None if prices is None else prices.cost(usage),
         )
         terminal = self._streams.err.isatty()
         width = shutil.get_terminal_size().columns if terminal else _LOG_WIDTH

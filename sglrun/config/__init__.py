@@ -13,7 +13,8 @@ from sglrun.backends import BACKENDS
 from sglrun.backends.base import BackendOptions, Key, Secret
 from sglrun.backends.hosts import HOSTS, backend_of_host, key_variable
 from sglrun.backends.secrets import secret_texts, url_secrets
-from sglrun.config.files import IN_FILES, ConfigFile, Prices, read_files
+from sglrun.batch.prices import Prices
+from sglrun.config.files import IN_FILES, ConfigFile, read_files
 from sglrun.config.keys import KeyCommand
 from sglrun.config.settings import (
     SECTIONS,
@@ -40,6 +41,12 @@ A host that is known has a variable of its own, which comes first.
 
 OTHER_VARIABLES = {"SGLRUN_CACHE"}
 """Variables of ours that are no settings of a run."""
+
+_UNPRICED = (
+    "{}: what a token costs is not known; give a profile prices for a million of them, "
+    "as in sglrun.yaml: profiles: {{NAME: {{backend: openai, model: MODEL, "
+    "prices: {{prompt: 0.4, completion: 1.6}}}}}}, and choose it with -b NAME"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +150,10 @@ def resolve_config(
     sources = [*said, *profile, *batches]
     found = _found(SECTIONS["Backend"], sources)
     backend = _backend(name, profile, found)
+    prices = named[0].profiles[name].prices if named else None
+    safety = _found(SECTIONS["Safety"], sources)
+    if "max_cost" in safety and prices is None:
+        raise ConfigError(_UNPRICED.format(_where(SETTINGS["max_cost"], sources)))
     dumb = environment.get("TERM", "").lower() in {"dumb", "unknown"}
     return RunConfig(
         rows=RowSettings(**_found(SECTIONS["Rows"], sources)),
@@ -151,9 +162,9 @@ def resolve_config(
         backend_options=_backend_options(backend, sources, environment),
         speed=SpeedSettings(**_found(SECTIONS["Speed"], sources)),
         sampling=SamplingParams.of(**_found(SECTIONS["Sampling"], sources)),
-        safety=SafetySettings(**_found(SECTIONS["Safety"], sources)),
+        safety=SafetySettings(**safety),
         display=DisplaySettings(**_found(SECTIONS["Display"], sources)),
-        prices=named[0].profiles[name].prices if named else None,
+        prices=prices,
         dumb_terminal=dumb,
         color=not (dumb or environment.get("NO_COLOR")),
         notes=_notes(environment),

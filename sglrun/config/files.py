@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from sglrun.backends.base import Usage
+from sglrun.batch.prices import Prices
 from sglrun.config.kinds import number
 from sglrun.config.settings import SECTIONS, SETTINGS, nearest
 from sglrun.errors import ConfigError
@@ -20,27 +20,8 @@ IN_FILES = {name for name, setting in SETTINGS.items() if not setting.command_on
 
 _USERS_ONLY = {name for name, setting in SETTINGS.items() if setting.users_only}
 _BACKEND = {setting.name for setting in SECTIONS["Backend"]}
+_NEEDED_PRICES = {"prompt", "completion"}
 _LIMITS = {setting.name for setting in (*SECTIONS["Speed"], *SECTIONS["Safety"])}
-_MILLION = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prices:
-    """What a million tokens cost, in any currency; cached ones as prompt if unsaid."""
-
-    prompt: float = 0.0
-    completion: float = 0.0
-    cached: float | None = None
-
-    def cost(self, usage: Usage) -> float:
-        """Return what *usage* cost."""
-        cached = self.prompt if self.cached is None else self.cached
-        read = usage.prompt_tokens - usage.cached_tokens
-        return (
-            read * self.prompt
-            + usage.cached_tokens * cached
-            + usage.completion_tokens * self.completion
-        ) / _MILLION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +119,9 @@ def _profile(document: object, where: str) -> Profile:
     known = {item.name for item in fields(Prices)}
     prices = _table(told.pop("prices", None), f"{where}prices.", known)
     given = {key: _price(item, f"{where}prices.{key}") for key, item in prices.items()}
+    for key in _NEEDED_PRICES - given.keys():
+        if given:
+            raise ConfigError(f"{where}prices: say {key} too; 0 where it is free")
     return Profile(values={**told, **limits}, prices=Prices(**given) if given else None)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from sglrun.backends import BACKENDS
+from sglrun.batch.limits import PATIENCE_S
 from sglrun.batch.results import Include, Layout
 from sglrun.config.kinds import (
     COMMAND,
@@ -111,6 +112,9 @@ class RowSettings:
         default=(),
         help="Also in each result: arguments,text,messages,meta; or some of them.",
     )
+    strict: bool = _setting(
+        SWITCH, default=False, help="Check every row first; begin only if all are good."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +184,12 @@ class SpeedSettings:
     max_in_flight: int | None = _setting(
         whole(1), default=None, help="Requests at once, those of forks included."
     )
+    rpm: int | None = _setting(
+        whole(1), default=None, help="Requests sent in any minute at most."
+    )
+    tpm: int | None = _setting(
+        whole(1), default=None, help="Tokens read and generated in any minute at most."
+    )
     retries: int = _setting(
         whole(0), default=4, help="Further tries of a request that may succeed."
     )
@@ -203,6 +213,14 @@ class SafetySettings:
     max_errors: int | float | None = _setting(
         ROW_LIMIT, default=None, help="End the run when more rows than this failed."
     )
+    max_cost: float | None = _setting(
+        number(0),
+        default=None,
+        help="End the run before OUTPUT costs more, by the profile's prices.",
+    )
+    max_total_tokens: int | None = _setting(
+        whole(0), default=None, help="End the run before OUTPUT takes more tokens."
+    )
     row_timeout: float | None = _setting(
         SECONDS, default=None, help="A row begins no request later than this."
     )
@@ -214,6 +232,11 @@ class SafetySettings:
         default=True,
         help="With -o: ask nothing again that an unfinished row was answered.",
         negative="--no-replay",
+    )
+    wait_for_server: float = _setting(
+        SECONDS,
+        default=PATIENCE_S,
+        help="Wait this long for a server that goes down in mid-run.",
     )
     grace: float = _setting(
         SECONDS, default=30.0, help="After a signal, wait this long for rows in flight."

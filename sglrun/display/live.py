@@ -80,7 +80,7 @@ def _bar(snapshot: Snapshot, width: int) -> Table:
 def _facts(snapshot: Snapshot, width: int) -> Text:
     """Return what is worth knowing, most important first, as far as it fits."""
     facts = (
-        (pace(snapshot), "yellow" if snapshot.stalled else ""),
+        (pace(snapshot), "yellow" if snapshot.stalled or snapshot.waiting else ""),
         (f"{snapshot.failed:,} failed" if snapshot.failed else "", "red"),
         (f"{snapshot.in_flight:,} in flight" if snapshot.in_flight else "", ""),
         (cached(snapshot.usage), ""),

@@ -20,6 +20,7 @@ class Meter:
         self._lock = threading.Lock()
         self._clock = clock
         self._in_flight: Callable[[], int] | None = None
+        self._waiting: Callable[[], str] = str
         self._total: int | None = None
         self._resumed = 0
         self._ok = 0
@@ -32,9 +33,12 @@ class Meter:
         self._began = self._last = self._clock()
         self._samples = deque([(self._began, 0)])
 
-    def watch(self, in_flight: Callable[[], int]) -> None:
-        """Ask *in_flight* how many rows are being worked on."""
+    def watch(
+        self, in_flight: Callable[[], int], waiting: Callable[[], str] = str
+    ) -> None:
+        """Ask how many rows are being worked on, and what all wait for, if they do."""
         self._in_flight = in_flight
+        self._waiting = waiting
 
     def expect(self, total: int) -> None:
         """Take how many rows the input has."""
@@ -76,6 +80,7 @@ class Meter:
                 elapsed_s=now - self._began,
                 rate=ended / passed if passed > 0 else 0.0,
                 idle_s=now - self._last,
+                waiting=self._waiting(),
             )
 
     def _sample(self, now: float) -> None:

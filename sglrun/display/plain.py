@@ -77,6 +77,7 @@ def json_line(snapshot: Snapshot) -> str:
             "rows_per_s": round(snapshot.rate, 2),
             "seconds": round(snapshot.elapsed_s, 1),
             "idle_s": round(snapshot.idle_s, 1),
+            "waiting": snapshot.waiting,
             "prompt_tokens": usage.prompt_tokens,
             "cached_tokens": usage.cached_tokens,
             "completion_tokens": usage.completion_tokens,

@@ -22,6 +22,7 @@ class Snapshot:
         elapsed_s: since this run began.
         rate: rows per second of late.
         idle_s: since a row last ended.
+        waiting: what all requests wait for, in words, if they do.
     """
 
     ok: int = 0
@@ -33,6 +34,7 @@ class Snapshot:
     elapsed_s: float = 0.0
     rate: float = 0.0
     idle_s: float = 0.0
+    waiting: str = ""
 
     @property
     def done(self) -> int:
@@ -60,7 +62,9 @@ def position(snapshot: Snapshot) -> str:
 
 
 def pace(snapshot: Snapshot) -> str:
-    """Return how fast the run goes and when it may end."""
+    """Return how fast the run goes and when it may end, or what it waits for."""
+    if snapshot.waiting:
+        return snapshot.waiting
     if snapshot.stalled:
         return f"no row ended for {wording.duration(snapshot.idle_s)}"
     words = [f"{wording.rate(snapshot.rate)}"] if snapshot.rate else []

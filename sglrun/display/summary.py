@@ -25,7 +25,6 @@ class Outcome:
         complaints: the errors of this run's rows.
         output: the file of the results, if they went to one.
         resumable: the same command again goes on where this run ended.
-        cost: what the tokens cost, where prices are known.
     """
 
     summary: RunSummary
@@ -33,7 +32,6 @@ class Outcome:
     complaints: Complaints = field(default_factory=Complaints)
     output: str | None = None
     resumable: bool = False
-    cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +109,8 @@ def as_event(outcome: Outcome) -> dict[str, object]:
         "predicted_cached_tokens": summary.predicted_cached_tokens,
         "saved_tokens": summary.saved_tokens,
         "cut": summary.cut,
-        "cost": outcome.cost,
+        "cost": summary.cost,
+        "lost_requests": summary.lost.requests,
         "output": outcome.output,
         "exit_code": summary.exit_code,
         "errors": [
@@ -130,6 +129,12 @@ def _lines(outcome: Outcome) -> Iterator[Line]:
             text=f"{wording.of_many(cut, 'generation')} reached the token limit "
             "(finish_reason length)",
         )
+    if lost := outcome.summary.lost.requests:
+        yield Line(
+            label="lost",
+            text=f"{wording.of_many(lost, 'request')} broke off or timed out; later "
+            "answers were not read, but may have to be paid",
+        )
     yield from _errors(outcome.complaints)
     if outcome.output:
         advice = _advice(outcome)
@@ -137,21 +142,26 @@ def _lines(outcome: Outcome) -> Iterator[Line]:
 
 
 def _usage(outcome: Outcome) -> Iterator[Line]:
-    usage, plan = outcome.summary.usage, outcome.summary.plan
-    whole = usage + plan.cost
-    if not whole.requests and not outcome.summary.replayed:
+    summary = outcome.summary
+    whole = summary.whole_usage
+    if not whole.requests and not summary.replayed:
         return
     replayed = outcome.summary.replayed
     again = f", {replayed:,} answered before and not sent again" if replayed else ""
     yield Line(label="requests", text=f"{whole.requests:,}{again}")
     read = wording.count(whole.prompt_tokens)
     share = wording.share(whole.cached_tokens, whole.prompt_tokens)
-    cost = "" if outcome.cost is None else f"; cost {outcome.cost:,.4f}"
+    cost = "" if summary.cost is None else f"; {_cost(summary.cost, summary.rows)}"
     yield Line(
         label="tokens",
         text=f"{read} prompt ({wording.count(whole.cached_tokens)} cached, {share}), "
         f"{wording.count(whole.completion_tokens)} completion{cost}",
     )
+
+
+def _cost(cost: float, rows: int) -> str:
+    each = f", {cost / rows:,.4g} a row" if rows else ""
+    return f"cost {cost:,.4f}{each}"
 
 
 def _prefix(summary: RunSummary) -> Iterator[Line]:

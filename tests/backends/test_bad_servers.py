@@ -10,8 +10,9 @@ import pytest
 from sglrun.backends import create_backend
 from sglrun.backends.base import Backend, BackendOptions, OnText, Request, Sample
 from sglrun.batch.limited import LimitedBackend
-from sglrun.batch.limits import Limits, RetryPolicy
+from sglrun.batch.limits import Limits
 from sglrun.batch.meter import Meter
+from sglrun.batch.retries import RetryPolicy
 from sglrun.errors import (
     AuthenticationError,
     BackendError,

@@ -9,8 +9,9 @@ import sglrun as sgl
 from sglrun.backends.mock import MockBackend
 from sglrun.batch import estimate as estimates
 from sglrun.batch.estimate import Estimate, estimate
+from sglrun.batch.options import BatchOptions
 from sglrun.batch.rows import Row
-from sglrun.batch.runner import BatchOptions, BatchRunner
+from sglrun.batch.runner import BatchRunner
 from sglrun.errors import RowError
 from sglrun.interpreter.program import Program
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE

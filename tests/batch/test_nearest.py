@@ -27,10 +27,11 @@ from sglrun.batch.nearest import (
     nearest,
     nearest_choice,
 )
+from sglrun.batch.options import BatchOptions
 from sglrun.batch.records import render_record
 from sglrun.batch.results import RowResult
 from sglrun.batch.rows import Row
-from sglrun.batch.runner import BatchOptions, BatchRunner
+from sglrun.batch.runner import BatchRunner
 from sglrun.errors import ResponseError, RunStoppedError
 from sglrun.lang.prompt import Prompt, VideoData
 from sglrun.lang.sampling import DEFAULTS, SamplingParams

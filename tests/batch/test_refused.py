@@ -9,9 +9,10 @@ import pytest
 import sglrun as sgl
 from sglrun.backends.base import Capabilities, Request
 from sglrun.backends.mock import MockBackend
+from sglrun.batch.options import BatchOptions
 from sglrun.batch.results import RowResult
 from sglrun.batch.rows import Row
-from sglrun.batch.runner import BatchOptions, BatchRunner
+from sglrun.batch.runner import BatchRunner
 from sglrun.errors import AuthenticationError, RunStoppedError
 from sglrun.lang.sampling import SamplingParams
 

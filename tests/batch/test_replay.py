@@ -15,9 +15,10 @@ from sglrun.backends.base import Request, SelectRequest
 from sglrun.backends.mock import MockBackend
 from sglrun.backends.secrets import Secrets
 from sglrun.batch.durable import DurableOptions, DurableOutput
+from sglrun.batch.options import BatchOptions
 from sglrun.batch.records import render_record
 from sglrun.batch.rows import Row
-from sglrun.batch.runner import BatchOptions, BatchRunner
+from sglrun.batch.runner import BatchRunner
 from sglrun.batch.summary import RunSummary
 from sglrun.errors import BadRequestError, ResultsError
 from sglrun.interpreter.program import Program

@@ -10,10 +10,12 @@ import pytest
 from sglrun import ProgramState, function, gen, select
 from sglrun.backends.base import Capabilities, Request, Usage
 from sglrun.backends.mock import MockBackend
-from sglrun.batch.limits import Limits, RetryPolicy
+from sglrun.batch.limits import Limits
+from sglrun.batch.options import BatchOptions
 from sglrun.batch.results import RowResult
+from sglrun.batch.retries import RetryPolicy
 from sglrun.batch.rows import Row
-from sglrun.batch.runner import BatchOptions, BatchRunner
+from sglrun.batch.runner import BatchRunner
 from sglrun.errors import (
     AuthenticationError,
     BackendUnavailableError,

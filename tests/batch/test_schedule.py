@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 import sglrun as sgl
 from sglrun.backends.mock import MockBackend
+from sglrun.batch.options import BatchOptions
 from sglrun.batch.results import RowResult
 from sglrun.batch.rows import Row
-from sglrun.batch.runner import BatchOptions, BatchRunner
+from sglrun.batch.runner import BatchRunner
 from sglrun.batch.schedule import (
     Schedule,
     prompt_key,

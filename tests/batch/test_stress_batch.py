@@ -14,8 +14,9 @@ import pytest
 import sglrun as sgl
 from sglrun.backends.base import Request
 from sglrun.backends.mock import MockBackend
+from sglrun.batch.options import BatchOptions
 from sglrun.batch.rows import Row
-from sglrun.batch.runner import BatchOptions, BatchRunner
+from sglrun.batch.runner import BatchRunner
 from sglrun.errors import BadRequestError, RunInterruptedError, SglrunError
 from tests.interpreter.test_stress import NUM_PROGRAMS, WAIT_S, Author, Drawn, ours
 

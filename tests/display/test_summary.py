@@ -6,6 +6,7 @@ import pytest
 
 from sglrun.backends.base import Usage
 from sglrun.batch.plan import Plan
+from sglrun.batch.prices import Prices
 from sglrun.batch.results import ErrorInfo
 from sglrun.batch.summary import RunSummary
 from sglrun.display.complaints import Complaints
@@ -45,12 +46,20 @@ def complaints() -> Complaints:
 
 
 WHOLE = Outcome(
-    summary=RunSummary(ok=985, failed=15, usage=USAGE, plan=PLAN, cut=12, seconds=83),
+    summary=RunSummary(
+        ok=985,
+        failed=15,
+        usage=USAGE,
+        plan=PLAN,
+        cut=12,
+        seconds=83,
+        prices=Prices(prompt=0.5, completion=20),
+        lost=Usage(requests=2),
+    ),
     resumed=120,
     complaints=complaints(),
     output="out.jsonl",
     resumable=True,
-    cost=1.2345,
 )
 
 
@@ -64,11 +73,17 @@ def test_the_summary_tells_the_run() -> None:
     assert lines(WHOLE) == [
         "sglrun: 1,120 rows in 1:23, 12.0/s: 985 ok, 15 failed, 120 done before",
         "  requests 1,771",
-        ("  tokens   1.20M prompt (1.04M cached, 86%), 31.2k completion; cost 1.2345"),
+        "  tokens   1.20M prompt (1.04M cached, 86%), 31.2k completion; cost 1.2240,",
+        "           0.001224 a row",
         ("  prefix   96 tokens shared by all rows, read once; cached: 170k predicted,"),
         ("           1.04M measured, 1.04M saved; ends at triage.py:10: the argument"),
         "           'ticket'",
         "  cut      12 generations reached the token limit (finish_reason length)",
+        (
+            "  lost     2 requests broke off or timed out; later answers were not "
+            "read, but"
+        ),
+        "           may have to be paid",
         ("  errors   12 x BadRequestError (triage.py:12): http://gpu:30000/generate"),
         "           answered 400: 9000 tokens are more than the model takes",
         "           3 x ValueError (triage.py:20): boom",

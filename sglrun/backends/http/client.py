@@ -20,6 +20,7 @@ from sglrun.backends.http.adapter import OneAddressAdapter, prepared
 from sglrun.backends.http.address import parse_address
 from sglrun.backends.http.body import Body
 from sglrun.backends.http.failures import error_of_failure
+from sglrun.backends.http.quota import Quota
 from sglrun.backends.http.sse import parse_events
 from sglrun.backends.http.status import SHOWN_BYTES, error_of_answer, read_error
 from sglrun.backends.secrets import Secrets, secret_texts, url_secrets
@@ -58,6 +59,7 @@ class HttpClient:
     Attributes:
         base_url: the address without a slash at its end and without a password.
         secrets: what must not be written of all that goes with a request.
+        quota: what its answers say is left.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class HttpClient:
         """
         address = parse_address(base_url)
         self.base_url = address.shown
+        self.quota = Quota()
         self._timeouts = timeouts or Timeouts()
         self._size_limit = size_limit
         self._deadline = float("inf")
@@ -216,6 +219,7 @@ class HttpClient:
                         # First of all: what is cut off later may cut a key in two.
                         body=self.secrets.redacted_bytes(body.whole()),
                     )
+                self.quota.note(response.headers)
                 yield response.headers.get("Content-Type", "nothing"), body
             finally:
                 response.close()

@@ -6,9 +6,8 @@ Rule: servers word their errors differently; only this module knows the forms.
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
+from sglrun.backends.http.quota import retry_after_s
 from sglrun.errors import (
     AuthenticationError,
     BackendError,
@@ -50,9 +49,6 @@ _ADVICE: Mapping[int, str] = {
 _USED_UP = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _UNKNOWN_MODEL = frozenset({"model_not_found", "model_not_exist"})
 _WRONG_ADDRESS = frozenset({301, 302, 303, 307, 308, 404, 405})
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def error_of_answer(
@@ -133,67 +129,3 @@ def _page_title(text: str) -> str:
         return ""
     title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
     return f"an HTML page{f' ({title[1].strip()})' if title else ''}"
-
-
-def retry_after_s(headers: Mapping[str, str], *, limited: bool) -> float | None:
-    """Return how long the server asks to wait, in seconds.
-
-    Args:
-        headers: of the answer; the mapping does not mind case.
-        limited: whether the answer is about a rate, so that its limits are read too.
-    """
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    given = headers.get("retry-after")
-    if given is not None:
-        seconds = _number(given)
-        return _until(given) if seconds is None else seconds
-    return _reset_s(headers) if limited else None
-
-
-def _reset_s(headers: Mapping[str, str]) -> float | None:
-    resets = {
-        kind: seconds
-        for kind in ("-requests", "-tokens", "")
-        if (seconds := _duration(headers.get(f"x-ratelimit-reset{kind}"))) is not None
-    }
-    empty = [
-        seconds
-        for kind, seconds in resets.items()
-        if headers.get(f"x-ratelimit-remaining{kind}") == "0"
-    ]
-    return max(empty) if empty else min(resets.values(), default=None)
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        number = float(text or "")
-    except ValueError:
-        return None
-    return max(number, 0.0)
-
-
-def _duration(text: str | None) -> float | None:
-    if text is None:
-        return None
-    number = _number(text)
-    if number is not None:
-        now = datetime.now(UTC).timestamp()
-        # Some count seconds from now, others name a moment since 1970 in s or ms.
-        for scale in (1.0, 1000.0):
-            if abs(number / scale - now) < _SECONDS["d"]:
-                return max(number / scale - now, 0.0)
-        return number
-    parts = _DURATION.findall(text)
-    return sum(float(n) * _SECONDS[unit] for n, unit in parts) if parts else None
-
-
-def _until(date: str) -> float | None:
-    try:
-        moment = parsedate_to_datetime(date)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max((moment - datetime.now(UTC)).total_seconds(), 0.0)

@@ -148,6 +148,10 @@ class LazyBackend(Backend):
 
     get_server_args = get_server_info  # its name before SGLang 0.4.1
 
+    def pause_s(self) -> float:
+        """Return how long the server wants no other request, in seconds."""
+        return self.opened().pause_s()
+
     def close(self) -> None:
         """Close the backend if it was made."""
         with self._lock:

@@ -7,7 +7,8 @@ from email.utils import format_datetime
 import pytest
 from requests.structures import CaseInsensitiveDict
 
-from sglrun.backends.http.status import error_of_answer, read_error, retry_after_s
+from sglrun.backends.http.quota import retry_after_s
+from sglrun.backends.http.status import error_of_answer, read_error
 from sglrun.errors import (
     AuthenticationError,
     BackendError,

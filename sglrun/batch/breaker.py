@@ -1,0 +1,126 @@
+"""The breaker: whether the server is taken for down, and who may try whether it is.
+
+A server is down when it answered before and nothing is reached there any more, or when
+several requests in a row came back with what a proxy or a dying process says. Then all
+requests wait but one at a time, which tries.
+"""
+
+from collections.abc import Mapping
+
+from sglrun.errors import (
+    BackendError,
+    BackendTimeoutError,
+    BackendUnavailableError,
+    BackendUnreachableError,
+)
+
+_ENOUGH = 3
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 10.0
+_GROWTH = 2.0
+# No status: the connection broke. The others are a proxy's, and an overloaded server's.
+_DOWN: Mapping[int | None, str] = {
+    None: "the connection breaks",
+    502: "bad gateway",
+    503: "unavailable",
+    504: "gateway timeout",
+    529: "overloaded",
+}
+
+
+class Breaker:
+    """Opens when the server goes down; whoever calls holds the lock of the limits.
+
+    Attributes:
+        patience_s: how long a server that is down is waited for.
+        error: why it is open; ``None`` while it is closed.
+        since: when the server was first found down.
+        noticed: a try has failed while it was open.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        """Begin closed; nothing is known about the server."""
+        self.patience_s = patience_s
+        self.error: BackendError | None = None
+        self.since = 0.0
+        self.noticed = False
+        self._reached = False  # something was heard of the server
+        self._answered = False  # it gave a usable answer
+        self._failed: set[int] = set()  # requests that failed since the last answer
+        self._first_failed = 0.0
+        self._trying: int | None = None
+        self._next_try = 0.0
+        self._pause_s = _FIRST_PAUSE_S
+
+    @property
+    def until(self) -> float:
+        """When it is waited for no more."""
+        return self.since + self.patience_s
+
+    def wait_s(self, now: float) -> float:
+        """Return how long a request must wait; infinite while another one tries."""
+        if self.error is None:
+            return 0.0
+        if self._trying is not None:
+            return float("inf")
+        return max(0.0, self._next_try - now)
+
+    def begin(self, number: int) -> None:
+        """Note that the request *number* is sent."""
+        if self.error is not None:
+            self._trying = number
+
+    def end(self, number: int) -> None:
+        """Note that the request *number* is sent no more, however it ended."""
+        if self._trying == number:
+            self._trying = None
+
+    def answered(self) -> bool:
+        """Note a usable answer; return whether the breaker was open and noticed."""
+        self._answered = True
+        return self._close()
+
+    def failed(self, error: BackendError, number: int, now: float) -> bool:
+        """Note that the request *number* failed.
+
+        Returns:
+            Whether that says only that the server is down, nothing of the request.
+        """
+        if not _speaks_of_server(error):
+            if error.http_status is not None:
+                self._close()
+            self._reached = self._reached or error.http_status is not None
+            return False
+        if not self._failed:
+            self._first_failed = now
+        self._failed.add(number)
+        gone = isinstance(error, BackendUnreachableError)
+        if self.error is None:
+            believed = self._reached or self._answered if gone else self._is_enough
+            self._reached = self._reached or not gone
+            if not believed:
+                return False
+            self.since, self._pause_s = self._first_failed, _FIRST_PAUSE_S
+            self._next_try = now + self._pause_s
+        elif self._trying == number:
+            self.noticed = True
+            self._pause_s = min(self._pause_s * _GROWTH, _LONGEST_PAUSE_S)
+            self._next_try = min(now + self._pause_s, max(now, self.until))
+        self.error = error
+        return True
+
+    @property
+    def _is_enough(self) -> bool:
+        return self._answered and len(self._failed) >= _ENOUGH
+
+    def _close(self) -> bool:
+        was_noticed, self.noticed = self.noticed, False
+        self._reached, self.error = True, None
+        self._failed.clear()
+        return was_noticed
+
+
+def _speaks_of_server(error: BackendError) -> bool:
+    if isinstance(error, BackendTimeoutError) or not error.retryable:
+        return False
+    return isinstance(error, BackendUnavailableError) and error.http_status in _DOWN
