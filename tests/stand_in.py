@@ -246,6 +246,12 @@ class StandIn:
         """Let every request (to *path*, if given) get *fault*."""
         self._always[path] = fault
 
+    def forgive(self) -> None:
+        """Let nothing go wrong any more."""
+        with self._changed:
+            self._faults.clear()
+            self._always.clear()
+
     def wait_for(self, count: int) -> None:
         """Wait until *count* requests have arrived in all.
 
