@@ -20,7 +20,7 @@ from sglrun.batch.digests import SIZE, DigestIndex, digest
 from sglrun.batch.identity import Identity, identity_changes
 from sglrun.batch.journal import Entry, Journal, sync_folder
 from sglrun.batch.manifest import Manifest, now, read_manifest, write_manifest
-from sglrun.batch.ordering import entries_of, write_ordered
+from sglrun.batch.ordering import entries_of, mark_of, write_ordered
 from sglrun.batch.output import Output, Render
 from sglrun.batch.results import Layout, RowResult
 from sglrun.batch.rows import Row
@@ -86,10 +86,11 @@ class DurableOutput(Output):
         self._files.check(options.input_identity)
         self._lock = threading.Lock()
         # Under the lock: finished entries by digest, the place of each entry in the
-        # journal, and the entry of each row.
+        # journal, and of each row its entry and what its digest begins with.
         self._index = DigestIndex()
         self._places = array("Q")
         self._entries = array("q")
+        self._marks = array("I")
         self._frozen: Manifest | None = None  # complete results, not in a journal yet
         self._kept = StepLog(
             self._files.steps, secrets=options.secrets, on_note=options.on_note
@@ -110,7 +111,9 @@ class DurableOutput(Output):
         """
         for row in rows:
             with self._lock:
-                entry = self._index.take(digest(row.content))
+                key = digest(row.content)
+                entry = self._index.take(key)
+                self._marks.append(mark_of(key))
                 self._entries.append(_NO_ENTRY if entry is None else entry)
                 if entry is not None:
                     self.resumed += 1
@@ -153,6 +156,7 @@ class DurableOutput(Output):
                 return
             self._thaw()
             self._index = DigestIndex()  # no row is asked for any more
+        last_run = {**summary.facts(), "resumed": self.resumed, "ended": now()}
         new = self._files.new_results
         try:
             ordered = write_ordered(
@@ -162,6 +166,7 @@ class DurableOutput(Output):
                     None if entry == _NO_ENTRY else self._places[entry]
                     for entry in self._entries
                 ),
+                marks=self._marks,
                 layout=self._options.layout,
             )
             manifest = self._manifest(
@@ -170,14 +175,7 @@ class DurableOutput(Output):
                 size_bytes=ordered.size_bytes,
                 sha256=ordered.sha256,
                 keys=ordered.keys,
-                about={
-                    **self._options.about,
-                    "last run": {
-                        **summary.facts(),
-                        "resumed": self.resumed,
-                        "ended": now(),
-                    },
-                },
+                about={**self._options.about, "last run": last_run},
             )
             self._write_manifest(manifest)
             new.rename(self.path)

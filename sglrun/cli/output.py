@@ -41,7 +41,12 @@ def open_output(
     rows = config.rows
     render = partial(render_record, layout=rows.format, redacted=secrets.redacted_json)
     if rows.output is None:
-        return StreamOutput(view.write_results, render)
+        return StreamOutput(
+            view.write_results,
+            render,
+            layout=rows.format,
+            read_back=view.written_results(),
+        )
     options = DurableOptions(
         identity={
             name: secrets.redacted(words)

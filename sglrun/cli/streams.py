@@ -4,10 +4,11 @@ What the author's code, a library of it or a process that it starts prints goes 
 stderr, so that nothing but results reaches stdout.
 """
 
+import fcntl
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EBADF
@@ -99,10 +100,32 @@ class Streams:
                     f"stdout cannot be written: {exc.strerror}"
                 ) from exc
 
+    def written_from_here(self) -> Callable[[], Iterator[bytes]] | None:
+        """Return what reads the lines that are written to stdout from now on.
+
+        It is ``None`` where stdout is no file, or one that cannot be read.
+        """
+        name = f"/dev/fd/{self.out}"
+        status = os.fstat(self.out)
+        if not (stat.S_ISREG(status.st_mode) and os.access(name, os.R_OK)):
+            return None
+        appends = fcntl.fcntl(self.out, fcntl.F_GETFL) & os.O_APPEND
+        start = status.st_size if appends else os.lseek(self.out, 0, os.SEEK_CUR)
+        return lambda: _lines_from(name, start)
+
     def show(self, text: str) -> None:
         """Write *text* to stderr as it is."""
         self.err.write(text)
         self.err.flush()
+
+
+def _lines_from(name: str, start: int) -> Iterator[bytes]:
+    try:
+        with open(name, "rb") as file:  # noqa: PTH123 - no path of its own
+            file.seek(start)
+            yield from file
+    except OSError as exc:
+        raise RunStoppedError(f"stdout cannot be read back: {exc.strerror}") from exc
 
 
 def open_streams() -> Streams:

@@ -3,7 +3,7 @@
 import json
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -86,6 +86,10 @@ class RunView:
             self._progress.write_above(data.decode("utf-8", "replace").rstrip("\n"))
         else:
             self._streams.write(data)
+
+    def written_results(self) -> Callable[[], Iterator[bytes]] | None:
+        """Return what reads the results back, where stdout is a file."""
+        return self._streams.written_from_here()
 
     def note(self, text: str) -> None:
         """Say what a user should hear."""

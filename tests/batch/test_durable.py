@@ -3,7 +3,7 @@
 import json
 import os
 import resource
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -454,6 +454,56 @@ def test_a_damaged_result_is_named(job: Job) -> None:
             output.finish(RunSummary())
 
     assert job.run(ROWS) == ["c"]
+
+
+def test_a_result_of_another_row_is_named(job: Job) -> None:
+    """A row that got the result of another stops the run, whatever its index says."""
+    with job.open() as output:
+        rows = list(output.remaining(rows_of(ROWS)))
+        output.append([job.result(row) for row in rows])
+        output._places[1], output._places[3] = output._places[3], output._places[1]
+        with pytest.raises(RunStoppedError, match="row 1 has no result"):
+            output.finish(RunSummary())
+
+    assert not job.out.exists()
+    assert job.run(ROWS) == []
+    assert job.answers() == expected(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda data: data[: data.rindex(b"\n", 0, -1) + 1], "6 lines for 7 rows"),
+        (lambda data: data + data[-20:], "line 8 is not that of row 7"),
+        (lambda data: data.replace(b"to c", b"to X"), "checksum is another"),
+        (lambda data: data.replace(b'"index": 2', b'"index": 5'), "line 3 is not"),
+    ],
+)
+def test_what_is_written_is_read_back(
+    job: Job,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[bytes], bytes],
+    told: str,
+) -> None:
+    """Results that lie on the disk otherwise than written do not appear."""
+    new = job.out.with_name("out.jsonl.new")
+
+    def changing(fd: int) -> None:
+        del fd
+        if new.exists():
+            new.write_bytes(change(new.read_bytes()))
+
+    with job.open() as output:
+        rows = list(output.remaining(rows_of(ROWS)))
+        output.append([job.result(row) for row in rows])
+        monkeypatch.setattr(os, "fsync", changing)
+        with pytest.raises(RunStoppedError, match=told):
+            output.finish(RunSummary())
+        monkeypatch.undo()
+
+    assert not job.out.exists()
+    assert job.run(ROWS) == []
+    assert job.answers() == expected(ROWS)
 
 
 def test_no_room_for_the_end_keeps_all(job: Job) -> None:
