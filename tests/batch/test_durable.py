@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sglrun.batch.durable import DurableOptions, DurableOutput
+from sglrun.batch.journal import unpack
 from sglrun.batch.records import render_record
 from sglrun.batch.results import ErrorInfo, Layout, RowResult
 from sglrun.batch.rows import Row, read_rows
@@ -172,6 +173,60 @@ def test_cut_anywhere_each_row_comes_once(tmp_path: Path, layout: Layout) -> Non
 
         assert len(asked) == len(ROWS) - whole
         assert job.answers() == expected(ROWS)
+
+
+Damage = Callable[[bytearray], object]
+
+
+def cut(count: int) -> Damage:
+    return lambda data: data.__delitem__(slice(max(0, len(data) - count), None))
+
+
+def grown(garbage: bytes) -> Damage:
+    return lambda data: data.extend(garbage)
+
+
+def flipped(place: int, bit: int) -> Damage:
+    def flip(data: bytearray) -> None:
+        if place < len(data):
+            data[-1 - place] ^= 1 << bit
+
+    return flip
+
+
+DAMAGE = st.lists(
+    st.integers(0, 900).map(cut)
+    | st.binary(max_size=300).map(grown)
+    | st.builds(flipped, st.integers(0, 900), st.integers(0, 7)),
+    min_size=1,
+    max_size=4,
+)
+"""What a crash may leave of a file's tail."""
+
+
+@pytest.mark.usefixtures("fast_disk")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(DAMAGE, st.integers(0, 7), st.sampled_from(["record", "flat"]))
+def test_whatever_is_left_each_row_comes_once(
+    tmp_path: Path, damage: list[Damage], died: int, layout: Layout
+) -> None:
+    """Lines that are whole are kept, others are asked again, and none comes twice."""
+    job = Job(tmp_path, layout)
+    for name in job.files:
+        (tmp_path / name).unlink()
+    with pytest.raises(KilledError):
+        job.run((*ROWS, "never"), die_after=died)
+    left = bytearray(job.part.read_bytes() if job.part.exists() else b"")
+    for change in damage:
+        change(left)
+    job.part.write_bytes(left)
+    lines = bytes(left).split(b"\n")[:-1]
+    whole = sum(unpack(line + b"\n") is not None for line in lines)
+    asked = job.run(ROWS)
+
+    assert len(asked) == len(ROWS) - whole
+    assert job.answers() == expected(ROWS)
+    assert job.files == {"out.jsonl", "out.jsonl.run.json"}
 
 
 def test_a_torn_line_is_named(job: Job) -> None:

@@ -3,12 +3,16 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sglrun.backends.base import Completion, Request, Sample, Usage
+from sglrun.batch.journal import unpack
 from sglrun.batch.rows import Row
 from sglrun.batch.steps import RowSteps, StepLog
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS
+from tests.batch.test_durable import DAMAGE, Damage
 
 
 def row_of(number: int) -> Row:
@@ -133,3 +137,37 @@ def test_nothing_is_left_of_a_run_without_failures(path: Path) -> None:
     assert not path.exists()
     assert ask(steps, "z") == ["z"]  # of a thread that is left over
     assert not path.exists()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(DAMAGE, st.sets(st.integers(0, 5)))
+def test_whatever_is_left_no_answer_is_anothers(
+    path: Path, damage: list[Damage], finished: set[int]
+) -> None:
+    """Answers whose lines are whole are given to their rows, and the others asked."""
+    path.unlink(missing_ok=True)
+    log = StepLog(path)
+    rows = [log.begin(row_of(number)) for number in range(6)]
+    for text in ("x", "y"):
+        for steps in rows:
+            ask(steps, text)
+    log.close()
+    left = bytearray(path.read_bytes())
+    for change in damage:
+        change(left)
+    path.write_bytes(left)
+    lines = [unpack(line + b"\n") for line in bytes(left).split(b"\n")[:-1]]
+    whole = [entry for entry in lines if entry is not None]
+    log = StepLog(path)
+    log.settle(number + 1 for number in finished)
+    log.load()
+    sent = 0
+    for number in range(6):
+        steps = log.begin(row_of(number))
+        for text in ("x", "y"):
+            before = steps.take(request_of(text))
+            sent += before is None
+            assert before in (None, answer_of(text))
+    log.close()
+
+    assert sent == 12 - sum(entry.serial - 1 not in finished for entry in whole)

@@ -1,6 +1,7 @@
 """Reconciliation: a real run of which something is lost on its way says so."""
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -25,10 +26,11 @@ def prog(s, q):
 """
 ROWS = "".join(f'{{"q": {number}}}\n' for number in range(6))
 MADE = "answer to say"
+Fault = Mapping[str, str]
 
 
 def shell(
-    folder: Path, script: str, count: int = 5, **fault: str
+    folder: Path, script: str, fault: Fault, count: int = 5
 ) -> subprocess.CompletedProcess[str]:
     (folder / "prog.py").write_text(PROGRAM.format(count=count, **fault))
     (folder / "in.jsonl").write_text(ROWS)
@@ -58,9 +60,9 @@ def test_a_record_that_the_journal_loses_is_named(tmp_path: Path, lines: str) ->
     The results do not appear, and the same command again runs what is missing.
     """
     fault = {"name": "out.jsonl.part", "lines": lines}
-    run = shell(tmp_path, "$RUN -o out.jsonl", **fault)
+    run = shell(tmp_path, "$RUN -o out.jsonl", fault)
     was_absent = not (tmp_path / "out.jsonl").exists()
-    again = shell(tmp_path, "$RUN -o out.jsonl", **fault)
+    again = shell(tmp_path, "$RUN -o out.jsonl", fault)
 
     assert run.returncode == 3
     assert "row 2 has no result" in run.stderr
@@ -74,7 +76,7 @@ def test_a_record_that_a_file_on_stdout_loses_is_named(tmp_path: Path, to: str) 
     """What somebody takes out of the file that stdout is, is missed at the end."""
     (tmp_path / "out.jsonl").write_text("before\n")
     fault = {"name": "out.jsonl", "lines": "[b' ' * len(e) for e in lines]"}
-    run = shell(tmp_path, f"$RUN {to}", **fault)
+    run = shell(tmp_path, f"$RUN {to}", fault)
 
     assert run.returncode == 3
     assert "row 0 was written to stdout and is not in that file" in run.stderr
@@ -86,7 +88,7 @@ def test_a_whole_run_to_stdout_passes(tmp_path: Path, to: str, layout: str) -> N
     """Results that follow others in a file, or go through a pipe, are all there."""
     (tmp_path / "out.jsonl").write_text("before\n")
     fault = {"name": "done", "lines": "lines"}
-    run = shell(tmp_path, f"$RUN --format {layout} {to}", 0, **fault)
+    run = shell(tmp_path, f"$RUN --format {layout} {to}", fault, count=0)
 
     assert (run.returncode, run.stderr.count("Traceback")) == (0, 0)
     assert (tmp_path / "out.jsonl").read_text().count(MADE) == 6
