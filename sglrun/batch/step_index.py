@@ -58,4 +58,8 @@ class StepIndex:
             line = self._earlier[line]
         with journal.reader() as reader:
             entries = [reader.at(place) for place in reversed(places)]
-        return [parse_kept(entry.line) for entry in entries if entry is not None]
+        return [
+            parse_kept(entry.line)
+            for entry in entries
+            if entry is not None and entry.serial == serial
+        ]

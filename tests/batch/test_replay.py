@@ -386,6 +386,24 @@ def test_a_first_answer_is_kept_when_more_is_asked(tmp_path: Path) -> None:
     assert again == ["more<2> b?"]
 
 
+def test_the_only_answer_of_a_row_that_fails_is_kept(tmp_path: Path) -> None:
+    """A row that fails after its one answer, unlike others, has it the next time."""
+    place = tmp_path / "tool"
+
+    @function
+    def tool(s: ProgramState, q: str) -> None:
+        s += q + gen("a")
+        if q == "tool":
+            s["tool"] = place.read_text()
+
+    job = Job(tmp_path, tool)
+    job.run("q0", "tool", threads=1)
+    place.write_text("fine")
+    again, _ = job.run("q0", "tool")
+
+    assert again == []
+
+
 def test_without_replay_all_is_asked_again(tmp_path: Path) -> None:
     """Switched off, nothing is kept, and what was kept is not used."""
     job = Job(tmp_path, four)
