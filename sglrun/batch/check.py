@@ -39,9 +39,10 @@ class Complaint:
 def check_rows(program: Program, rows: Iterable[Row]) -> Iterator[Complaint]:
     """Yield what is wrong with *rows* as arguments of *program*, in their order.
 
-    A row fails that is no JSON object, lacks an argument, or gives one a value of a
-    type that its annotation rules out. An id that came before is told and does not
-    fail. Of each id that was seen 8 bytes are held.
+    A row fails that is no JSON object, lacks an argument, gives one a value of a type
+    that its annotation rules out, or says a field twice (a run takes the last). An id
+    that came before is told and does not fail. Of each id that was seen 8 bytes are
+    held.
     """
     expected = _expected(program)
     seen: dict[bytes, int] = {}
@@ -50,6 +51,8 @@ def check_rows(program: Program, rows: Iterable[Row]) -> Iterator[Complaint]:
             yield _not_a_row(row.line, str(error))
             continue
         taken = given(row, program)
+        for name, column in row.repeated.items():
+            yield Complaint(row.line, f"{name!r} stands here twice", column=column)
         yield from _unfit(program, row.line, taken.arguments, expected)
         if taken.id is None:
             continue

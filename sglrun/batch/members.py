@@ -20,14 +20,16 @@ class Members:
         fields: name to value.
         raw: name to text.
         unread: name to the column of a value that has an integer too long for Python.
+        repeated: name to the column of its second value or the last that follows it.
     """
 
     fields: dict[str, object]
     raw: dict[str, str]
     unread: dict[str, int]
+    repeated: dict[str, int]
 
 
-NO_MEMBERS = Members({}, {}, {})
+NO_MEMBERS = Members({}, {}, {}, {})
 
 
 class _ConstantError(ValueError):
@@ -62,13 +64,15 @@ def parse_members(text: str | bytes) -> Members:
 
 
 def _parse_object(line: str) -> Members:
-    found = Members({}, {}, {})
+    found = Members({}, {}, {}, {})
     mark, at = _next(_opened, line, 0, "'{'")
     while mark != "}":
         if line[at : at + 1] != '"':
             raise json.JSONDecodeError("a name in double quotes must stand", line, at)
         name, at = _DECODER.raw_decode(line, at)
         _, at = _next(_named, line, at, "':'")
+        if name in found.raw:
+            found.repeated[name] = at + 1
         end = _parse_value(found, name, line, at)
         found.raw[name] = line[at:end]
         mark, at = _next(_separated, line, end, "',' or '}'")

@@ -30,6 +30,7 @@ class Row:
         raw: name to the value's JSON text, exactly as it was written.
         unread: name to why the value, which is JSON, is none of Python's; such a field
             can be passed on, and not be taken.
+        repeated: name to the column of its last value, for one that stands twice.
         error: why the line is no row, if so; it has no fields then.
     """
 
@@ -39,6 +40,7 @@ class Row:
     fields: Mapping[str, object] = field(default_factory=dict)
     raw: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, RowError] = field(default_factory=dict)
+    repeated: Mapping[str, int] = field(default_factory=dict)
     error: RowError | None = None
 
     def error_for(self, program: Program) -> RowError | None:
@@ -114,6 +116,7 @@ class RowReader:
                     name: _long_integer(name, f"{self.source.name}:{lines.number}:{at}")
                     for name, at in found.unread.items()
                 },
+                repeated=found.repeated,
                 error=error,
             )
             index += 1

@@ -349,7 +349,7 @@ def test_a_late_answer_is_not_read(folder: Path) -> None:
 def test_a_bad_line_sends_nothing_with_strict(folder: Path) -> None:
     """``--strict`` names every bad line before a server is asked at all."""
     with (folder / "in.jsonl").open("a") as rows:
-        rows.write('{"q": \n{"x": 1}\n')
+        rows.write('{"q": \n{"x": 1}\n{"q": "a", "q": "b"}\n')
     with StandIn() as server:
         run = batch(folder, server, "--strict")
         good = batch(folder, server, "--strict", "--limit", "40")
@@ -357,6 +357,7 @@ def test_a_bad_line_sends_nothing_with_strict(folder: Path) -> None:
     assert run.returncode == 2
     assert "in.jsonl:41:7: not JSON" in run.stderr
     assert "in.jsonl:42: missing argument 'q'" in run.stderr
+    assert "in.jsonl:43:17: 'q' stands here twice" in run.stderr
     assert good.returncode == 0
     assert len(server.generations) == 40
 
