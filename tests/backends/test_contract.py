@@ -53,11 +53,15 @@ def numbered(prompt: str, _: object) -> str:
     return f" OUT {(re.findall(r'[0-9]+', prompt) or ['none'])[-1]}"
 
 
-def over_http(name: str, kind: Kind) -> Callable[[ExitStack], Backend]:
+def over_http(
+    name: str, kind: Kind, *, servers: int = 1
+) -> Callable[[ExitStack], Backend]:
     def make(stack: ExitStack) -> Backend:
         model = PretendModel(kind=kind, answer=numbered)
-        server = stack.enter_context(StandIn(model=model))
-        options = BackendOptions(url=server.url, chat_template="chatml")
+        url, *more = (
+            stack.enter_context(StandIn(model=model)).url for _ in range(servers)
+        )
+        options = BackendOptions(url=url, more_urls=tuple(more), chat_template="chatml")
         return create_backend(name, options)
 
     return make
@@ -71,6 +75,7 @@ MAKERS: Mapping[str, Callable[[ExitStack], Backend]] = {
     "openai-llama": over_http("openai", "llama-server"),
     "openai-generic": over_http("openai", "openai"),
     "anthropic": over_http("anthropic", "anthropic"),
+    "several": over_http("sglang", "sglang", servers=2),
 }
 
 
