@@ -81,6 +81,8 @@ class LocalBackend(Backend):
         self.model = path.stem
         self._settings = settings
         self._runtime = Runtime(path, settings)
+        # Written by any thread: always the same for the same tokens.
+        self._unconditional_scores: dict[Tokens, tuple[float, ...]] = {}
         self.chat_template = chat_template or self._own_template()
 
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
@@ -240,16 +242,17 @@ class LocalBackend(Backend):
     ) -> tuple[tuple[float, ...], ...]:
         """Return the log-probabilities of the options' tokens with nothing before."""
         engine = self._runtime.engine
-        jobs = [Scoring(x[:1], (x[1:],)) if len(x) > 1 else None for x in options]
-        for job in jobs:
-            if job is not None:
-                engine.start(job)
-        free = []
-        for job in jobs:
-            if job is not None:
-                engine.wait(job)
-            free.append((0.0, *(job.scores[0] if job is not None else ())))
-        return tuple(free)
+        jobs = {
+            option: Scoring(option[:1], (option[1:],))
+            for option in dict.fromkeys(options)
+            if len(option) > 1 and option not in self._unconditional_scores
+        }
+        for job in jobs.values():
+            engine.start(job)
+        for option, job in jobs.items():
+            engine.wait(job)
+            self._unconditional_scores[option] = (0.0, *job.scores[0])
+        return tuple(self._unconditional_scores.get(x, (0.0,)) for x in options)
 
     def _task(self, request: Request, on_text: OnText | None) -> Task:
         sampling = request.sampling

@@ -7,12 +7,13 @@ it; once they are done, it has its result.
 from abc import ABC, abstractmethod
 from collections import deque
 from concurrent.futures import Future
+from itertools import islice
 
 from sglrun.backends.local.context import Logits
 from sglrun.backends.local.radix import Node, Tokens
 
-# Cells that the lanes of one job may fill at a time, beyond its largest lane.
-_CELLS_AT_ONCE = 2048
+# Cells that are set aside for a lane when it begins; it gets more as it grows.
+_SHARE = 64
 _LANES_AT_ONCE = 32
 
 
@@ -23,6 +24,8 @@ class Lane(ABC):
         tokens: those to compute, from the first of the prompt on; a lane that
             generates adds to them.
         computed: how many of them the sequence holds.
+        begun_at: how many of these it shared when it began.
+        granted: cells that are set aside for it beyond its share of the job's.
         wanted_from: the first position whose logits ``read`` is to see.
         sequence: the sequence, once the lane runs.
         done: nothing more is to be computed.
@@ -35,6 +38,8 @@ class Lane(ABC):
         """Go on from *computed* tokens that another sequence holds."""
         self.tokens = list(tokens)
         self.computed = computed
+        self.begun_at = computed
+        self.granted = 0
         self.wanted_from = wanted_from
         self.sequence: int | None = None
         self.done = False
@@ -53,7 +58,11 @@ class Job(ABC):
         lane_cells: cells that each lane may need; empty where none will follow.
         cancelled: nobody waits for the result; set by any thread.
         cached_tokens: tokens of the prompt that were not computed again.
-        ready: lanes that have not begun.
+        at_once: lanes that may run at once, for which cells are set aside.
+        was_read: the prompt has been computed once; a job that was put off for want
+            of room goes on from its lanes.
+        passed_over: jobs that came later and began earlier.
+        ready: lanes that have not begun, or were put off.
         running: lanes that have, the prompt's excepted.
         prompt_lane: the prompt's, once the job has begun.
         node: the prompt in the tree.
@@ -78,26 +87,35 @@ class Job(ABC):
         self.future: Future[None] = Future()
         self.cancelled = False
         self.cached_tokens = 0
+        self.at_once = 0
+        self.was_read = False
+        self.passed_over = 0
         self.ready: deque[Lane] = deque()
-        self.running: set[Lane] = set()
+        self.running: dict[Lane, None] = {}
         self.prompt_lane: PromptLane | None = None
         self.node: Node | None = None
         self.is_shared = False
         self.recomputed = 0
 
     @property
-    def promised_cells(self) -> int:
-        """Cells that are set aside for its lanes."""
-        if not self.lane_cells:
-            return 0
-        return min(sum(self.lane_cells), max(_CELLS_AT_ONCE, *self.lane_cells))
+    def longest(self) -> int:
+        """Cells that its largest lane may need."""
+        return max(self.lane_cells, default=0)
 
     @property
-    def promised_lanes(self) -> int:
-        """Lanes that may run at once, by cells and by count."""
-        if not self.lane_cells:
-            return 0
-        fitting = self.promised_cells // max(1, *self.lane_cells)
+    def share(self) -> int:
+        """Cells that are set aside for a lane when it begins."""
+        return min(_SHARE, self.longest)
+
+    @property
+    def put_off(self) -> int:
+        """Tokens after the prompt of lanes that were put off, as many as may run."""
+        lanes = islice(self.ready, self.at_once)
+        return sum(len(lane.tokens) - len(self.prompt) for lane in lanes)
+
+    def lanes_within(self, cells: int) -> int:
+        """Return how many lanes may run at once where *cells* are there for them."""
+        fitting = cells // max(1, self.share)
         return min(len(self.lane_cells), _LANES_AT_ONCE, max(1, fitting))
 
     @abstractmethod
@@ -129,8 +147,9 @@ class PromptLane(Lane):
         self._job = job
 
     def read(self, position: int, logits: Logits) -> None:
-        """Hand the logits to the job; those of the last token end the lane."""
-        self._job.read(position, logits)
+        """Hand the logits to the job once; those of the last token end the lane."""
+        if not self._job.was_read:
+            self._job.read(position, logits)
         self.done = position == len(self.tokens) - 1
 
 

@@ -2,25 +2,26 @@
 
 Rule: only the engine's thread calls it. Every running lane that generates gets its
 next token into each step, prompts fill what is left, and what several prompts begin
-with is computed by the first of them.
+with is computed by the first of them. Jobs begin with room for a start; where it runs
+short, the youngest are put off, and what they had computed is kept as far as there is
+room.
 """
 
-from collections import deque
-from collections.abc import Iterator
 from typing import Protocol
 
 from sglrun.backends.local.cache import Cells, PrefixCache
 from sglrun.backends.local.context import CACHE_FULL, ContextSettings, Entry, Logits
 from sglrun.backends.local.job import Job, Lane, PromptLane
 from sglrun.backends.local.radix import Match
+from sglrun.backends.local.waiting_line import WaitingLine
 from sglrun.errors import BackendError, BadRequestError
 
 # Jobs that run at once; beyond, a step only takes longer.
 _JOBS_AT_ONCE = 64
 # A prompt waits for another to compute what both begin with, from this length on.
 _WORTH_WAITING = 16
-# Waiting jobs that are looked at before a step.
-_LOOK_AHEAD = 256
+# Cells that a lane gets when it needs more.
+_GROWTH = 64
 
 
 class Computer(Cells, Protocol):
@@ -60,7 +61,7 @@ class Scheduler:
         self.cache = PrefixCache(
             context, cells=settings.tokens, sequences=settings.sequences
         )
-        self._waiting: deque[Job] = deque()
+        self._waiting = WaitingLine()
         self._running: dict[Job, None] = {}
         self._lanes: dict[Lane, Job] = {}
         self._prompts: dict[int, PromptLane] = {}  # by the tree's sequence
@@ -72,7 +73,7 @@ class Scheduler:
 
     def add(self, job: Job) -> None:
         """Let *job* wait for its turn."""
-        self._waiting.append(job)
+        self._waiting.add(job)
 
     def fail_all(self, cause: BaseException) -> None:
         """End every job with *cause*, and leave the context as it is."""
@@ -101,19 +102,17 @@ class Scheduler:
     # Beginning.
 
     def _admit(self) -> None:
-        deferred: list[Job] = []
-        while (
-            self._waiting
-            and len(self._running) < _JOBS_AT_ONCE
-            and len(deferred) < _LOOK_AHEAD
-        ):
-            job = self._waiting.popleft()
+        if not self._waiting or len(self._running) >= _JOBS_AT_ONCE:
+            return
+        # What a running job computes already counts as known.
+        for job in self._waiting.in_turn(lambda x: self.cache.match(x.prompt).length):
             if self._is_prefix_coming(job):
-                deferred.append(job)
-            elif not self._begin(job):
-                deferred.append(job)
-                break
-        self._waiting.extendleft(reversed(deferred))
+                continue
+            if not self._begin(job):
+                return
+            self._waiting.take(job)
+            if len(self._running) >= _JOBS_AT_ONCE:
+                return
 
     def _is_prefix_coming(self, job: Job) -> bool:
         """Whether a running prompt computes what *job* begins with."""
@@ -126,6 +125,10 @@ class Scheduler:
 
     def _begin(self, job: Job) -> bool:
         """Start *job* if all that it may need is there; a hopeless one ends here."""
+        if len(job.prompt) + job.longest > self.cache.cells:
+            return self._refuse(job)
+        spare = self.cache.cells - len(job.prompt)
+        job.at_once = job.lanes_within(spare) if job.lane_cells else 0
         match = self._room_for(job)
         if match is None:
             return not self._running and self._begin_alone(job)
@@ -134,12 +137,12 @@ class Scheduler:
         lane.sequence = self.cache.take(match.holder, usable)
         job.node, job.is_shared = self.cache.begin(job.prompt, lane.sequence)
         job.recomputed = match.length - usable
-        job.cached_tokens = usable
+        job.cached_tokens = job.cached_tokens if job.was_read else usable
         job.prompt_lane = lane
         if job.is_shared:
             self._prompts[lane.sequence] = lane
-        self.cache.promised += job.promised_cells + job.recomputed
-        self.cache.promised_sequences += job.promised_lanes
+        self.cache.promised += job.at_once * job.share + job.recomputed
+        self.cache.promised_sequences += job.at_once
         self._running[job] = None
         self._lanes[lane] = job
         return True
@@ -149,10 +152,10 @@ class Scheduler:
         while True:
             match = self.cache.match(job.prompt)
             kept = min(self._usable(match), job.wanted_from, len(job.prompt) - 1)
-            needed = len(job.prompt) - kept + job.promised_cells
+            needed = len(job.prompt) - kept + job.at_once * job.share + job.put_off
             if not (
                 self.cache.could_hold(needed)
-                and self.cache.make_room(needed, 1 + job.promised_lanes)
+                and self.cache.make_room(needed, 1 + job.at_once)
             ):
                 return None
             left = self.cache.match(job.prompt)  # another may hold it now
@@ -161,11 +164,12 @@ class Scheduler:
 
     def _begin_alone(self, job: Job) -> bool:
         """Loosen pins for *job*, since nothing else that ends could make room."""
-        if self.cache.unpin():
-            return self._begin(job)
+        return self._begin(job) if self.cache.unpin() else self._refuse(job)
+
+    def _refuse(self, job: Job) -> bool:
         message = (
-            f"a prompt of {len(job.prompt)} tokens and {job.promised_cells} more do "
-            f"not fit in the {self.cache.cells} that the engine holds"
+            f"a prompt of {len(job.prompt)} tokens and {job.longest} more do not fit "
+            f"in the {self.cache.cells} that the engine holds"
         )
         job.finish(BadRequestError(message))
         return True
@@ -180,19 +184,40 @@ class Scheduler:
         for lane in self._in_order():
             start = lane.computed
             positions = range(start, min(start + left, len(lane.tokens)))
-            if positions and lane.sequence is not None:
+            if positions and self._has_room(lane, positions.stop):
                 served.append((lane, positions, len(entries)))
                 entries.extend(
-                    Entry(lane.tokens[at], at, lane.sequence, at >= lane.wanted_from)
+                    Entry(
+                        lane.tokens[at], at, lane.sequence or 0, at >= lane.wanted_from
+                    )
                     for at in positions
                 )
                 left -= len(positions)
         return entries, served
 
-    def _in_order(self) -> Iterator[Lane]:
-        """Yield lanes that generate before prompts, each in order of arrival."""
-        yield from (x for x in self._lanes if not isinstance(x, PromptLane))
-        yield from (x for x in self._lanes if isinstance(x, PromptLane))
+    def _in_order(self) -> list[Lane]:
+        """Return lanes that generate before prompts, each in order of arrival."""
+        lanes: list[Lane] = [lane for job in self._running for lane in job.running]
+        lanes += [x for x in self._lanes if isinstance(x, PromptLane)]
+        return lanes
+
+    def _has_room(self, lane: Lane, length: int) -> bool:
+        """Set cells aside so that *lane* can hold *length* tokens; or put it off."""
+        job = self._lanes.get(lane)
+        if job is None:  # put off for one before it
+            return False
+        missing = length - lane.begun_at - job.share - lane.granted
+        if lane is job.prompt_lane or missing <= 0:
+            return True
+        granted = missing + _GROWTH
+        while not self.cache.make_room(granted, 0):
+            if granted > missing:
+                granted = missing
+            elif not self._yield_room(job, lane):
+                return False
+        lane.granted += granted
+        self.cache.promised += granted
+        return True
 
     def _read(self, lane: Lane, positions: range, index: int) -> None:
         job = self._lanes.get(lane)
@@ -213,68 +238,108 @@ class Scheduler:
             youngest = next(reversed(self._running))
             self._end(youngest, BadRequestError("the engine's KV cache is full"))
 
+    # Putting off.
+
+    def _yield_room(self, job: Job, lane: Lane) -> bool:
+        """Put off the youngest for *lane* of *job*; return whether it still runs."""
+        youngest = next(other for other in reversed(self._running) if other.running)
+        last = next(reversed(job.running))
+        if youngest is not job:
+            self._put_off(youngest)
+        elif len(job.running) > 1:
+            self._leave(job, last, keeps=True)
+            job.ready.append(last)
+        elif len(self._running) > 1:
+            self._put_off(job)
+        elif not self.cache.unpin():
+            self._end(job, BadRequestError("the engine's KV cache is full"))
+        return lane in self._lanes
+
+    def _put_off(self, job: Job) -> None:
+        """Let *job* wait, first in turn, and go on later from what is still known."""
+        for lane in reversed(tuple(job.running)):
+            self._leave(job, lane, keeps=True)
+            job.ready.appendleft(lane)
+        self._release(job)
+        self._waiting.add_first(job)
+
     # Ending.
 
     def _end_lane(self, job: Job, lane: Lane) -> None:
         if lane is job.prompt_lane:
             self._prompts.pop(lane.sequence or 0, None)
-            job.ready.extend(job.lanes())
+            del self._lanes[lane]
+            if not job.was_read:
+                job.was_read = True
+                job.ready.extend(job.lanes())
         else:
-            self._leave(job, lane)
-        del self._lanes[lane]
-        self._start_lanes(job)
+            self._leave(job, lane, keeps=lane.is_kept)
+        while job.ready and len(job.running) < job.at_once:
+            following = job.ready.popleft()
+            if not following.done:
+                self._start(job, following)
         if not job.running:
             self._end(job, None)
 
-    def _start_lanes(self, job: Job) -> None:
+    def _start(self, job: Job, lane: Lane) -> None:
+        """Let *lane* go on from the prompt, or from what is known of it beyond."""
         assert job.prompt_lane is not None  # noqa: S101 - it has been computed
-        while job.ready and len(job.running) < job.promised_lanes:
-            lane = job.ready.popleft()
-            if lane.done:
-                continue
-            lane.sequence = self.cache.take(job.prompt_lane.sequence, lane.computed)
-            self.cache.promised_sequences -= 1
-            job.running.add(lane)
-            self._lanes[lane] = job
+        source, length = job.prompt_lane.sequence, len(job.prompt)
+        if lane.wanted_from > length:
+            match = self.cache.match(tuple(lane.tokens))
+            known = min(self._usable(match), lane.wanted_from, len(lane.tokens) - 1)
+            if known > length:
+                source, length = match.holder, known
+        lane.sequence = self.cache.take(source, length)
+        lane.computed = lane.begun_at = length
+        self.cache.promised_sequences -= 1
+        job.running[lane] = None
+        self._lanes[lane] = job
 
-    def _leave(self, job: Job, lane: Lane) -> None:
-        """Take the sequence from *lane*; keep it where a later prompt may use it."""
-        job.running.remove(lane)
+    def _leave(self, job: Job, lane: Lane, *, keeps: bool) -> None:
+        """Take the sequence from *lane*; *keeps*: a later prompt may use it."""
+        del job.running[lane]
+        del self._lanes[lane]
         self.cache.promised_sequences += 1
+        self.cache.promised -= lane.granted
+        lane.granted = 0
         assert lane.sequence is not None  # noqa: S101 - it has run
-        if lane.done and lane.is_kept and job.recomputed < _WORTH_WAITING:
+        if keeps and job.recomputed < _WORTH_WAITING:
             self.cache.hold(tuple(lane.tokens[: lane.computed]), lane.sequence)
         else:
             self.cache.give_back(lane.sequence)
+        lane.sequence = None
 
     def _end(self, job: Job, cause: Exception | None) -> None:
         """Take everything from *job* and tell who waits for it."""
         for lane in tuple(job.running):
-            self._leave(job, lane)
-            del self._lanes[lane]
+            self._leave(job, lane, keeps=lane.done and lane.is_kept)
+        if cause is None and job.is_pinned and job.node is not None:
+            self.cache.pin(job.node)
+        self._release(job)
+        job.finish(cause)
+
+    def _release(self, job: Job) -> None:
+        """Take the prompt from *job*, and all that is set aside for it."""
         prompt = job.prompt_lane
         assert prompt is not None  # noqa: S101 - the job has begun
         assert prompt.sequence is not None  # noqa: S101
         assert job.node is not None  # noqa: S101
         self._lanes.pop(prompt, None)
         self._prompts.pop(prompt.sequence, None)
-        if cause is None and job.is_pinned:
-            self.cache.pin(job.node)
         if job.is_shared:
             self.cache.end(job.node, computed=prompt.computed)
         else:
             self.cache.end(job.node)
             self.cache.give_back(prompt.sequence)
-        self.cache.promised -= job.promised_cells + job.recomputed
-        self.cache.promised_sequences -= job.promised_lanes
+        self.cache.promised -= job.at_once * job.share + job.recomputed
+        self.cache.promised_sequences -= job.at_once
         del self._running[job]
-        job.finish(cause)
 
     def _drop_cancelled(self) -> None:
         for job in [job for job in self._running if job.cancelled]:
             self._end(job, _unwanted())
-        dropped = [job for job in self._waiting if job.cancelled]
-        for job in dropped:
+        for job in [job for job in self._waiting if job.cancelled]:
             self._waiting.remove(job)
             job.finish(_unwanted())
 

@@ -14,6 +14,7 @@ class Scoring(Job):
 
     Attributes:
         scores: for each option, the natural-log probability of each of its tokens.
+        best: the highest mean of them so far, among options of several tokens.
     """
 
     def __init__(self, prompt: Tokens, options: tuple[Tokens, ...]) -> None:
@@ -22,6 +23,7 @@ class Scoring(Job):
         super().__init__(prompt, lane_cells=longer)
         self._options = options
         self.scores: list[list[float]] = []
+        self.best = float("-inf")
 
     def read(self, position: int, logits: Logits) -> None:
         """Score the first token of every option."""
@@ -32,24 +34,31 @@ class Scoring(Job):
     def lanes(self) -> tuple[Lane, ...]:
         """Return a lane for each option that has more than one token."""
         return tuple(
-            _OptionLane(self.prompt, option, scores)
+            _OptionLane(self, option, scores)
             for option, scores in zip(self._options, self.scores, strict=True)
             if len(option) > 1
         )
 
 
 class _OptionLane(Lane):
-    """The tokens of an option after the first."""
+    """The tokens of an option after the first.
 
-    def __init__(self, prompt: Tokens, option: Tokens, scores: list[float]) -> None:
-        super().__init__(
-            prompt + option[:-1], computed=len(prompt), wanted_from=len(prompt)
-        )
+    What is computed of the likeliest is kept: a program goes on from it.
+    """
+
+    def __init__(self, job: Scoring, option: Tokens, scores: list[float]) -> None:
+        length = len(job.prompt)
+        super().__init__(job.prompt + option[:-1], computed=length, wanted_from=length)
+        self._job = job
         self._option = option
         self._scores = scores
 
     def read(self, position: int, logits: Logits) -> None:
-        del position  # one after the other
-        token = self._option[len(self._scores)]
+        token = self._option[position + 1 - len(self._job.prompt)]
         self._scores.append(logprob(logits, token))
+        self.wanted_from = position + 1
         self.done = len(self._scores) == len(self._option)
+        if self.done:
+            mean = sum(self._scores) / len(self._scores)
+            self.is_kept = mean > self._job.best
+            self._job.best = max(mean, self._job.best)

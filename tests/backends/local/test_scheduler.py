@@ -1,12 +1,14 @@
 """The scheduler, over a context that checks what it is handed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sglrun.backends.local import job as job_module
+from sglrun.backends.local import scheduler as scheduler_module
 from sglrun.backends.local.context import CACHE_FULL, ContextSettings, Entry, Logits
 from sglrun.backends.local.job import Job, Lane, PrefixJob
 from sglrun.backends.local.radix import Tokens
@@ -40,6 +42,7 @@ class FakeContext:
         computed: tokens computed so far.
         filled: cells that were filled since they were last counted anew.
         compacted: how often they were.
+        full: steps for which there was no room.
         steps: the number of tokens in each step.
     """
 
@@ -49,6 +52,7 @@ class FakeContext:
         self.computed = 0
         self.filled = 0
         self.compacted = 0
+        self.full = 0
         self.steps: list[int] = []
         self._histories: list[Tokens] = []
 
@@ -79,6 +83,7 @@ class FakeContext:
         """Fill cells, if enough are free."""
         assert 0 < len(entries) <= self.settings.batch
         if len(self._used()) + len(entries) > self.settings.cells:
+            self.full += 1
             return CACHE_FULL
         assert len(entries) <= self.room, "no room was made"
         self.filled += len(entries)
@@ -137,6 +142,7 @@ class _Walker(Lane):
     def read(self, position: int, logits: Logits) -> None:
         assert position == len(self.tokens) - 1
         self.tokens.append((int(logits.argmax()) + self._number) % VOCABULARY)
+        self.wanted_from = len(self.tokens) - 1
         self.done = len(self.tokens) == self._end
 
 
@@ -191,6 +197,138 @@ def test_each_job_gets_its_own_answer(
     scheduler.cache.clear()
     assert not any(context.cells.values())
     assert (scheduler.cache.promised, scheduler.cache.promised_sequences) == (0, 0)
+
+
+# Prompts are alike in part, and all that is written does not fit at once.
+long_walks = st.tuples(prompts, st.integers(0, 50), st.integers(1, 3))
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(long_walks, min_size=2, max_size=6),
+    st.integers(95, 200),
+    st.integers(6, 12),
+)
+def test_who_is_put_off_gets_the_same_answer(
+    asked: list[tuple[Tokens, int, int]], cells: int, sequences: int
+) -> None:
+    """Jobs begin with little room; all that fit by themselves are answered."""
+    context = FakeContext(cells=cells + sequences, sequences=sequences, batch=16)
+    scheduler = Scheduler(context)
+    jobs = [Walk(*each) for each in asked]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job_module, "_SHARE", 3)
+        patch.setattr(scheduler_module, "_GROWTH", 2)
+        for job in jobs:
+            scheduler.add(job)
+        finish(scheduler)
+    for job, (prompt, length, samples) in zip(jobs, asked, strict=True):
+        job.future.result(timeout=0)
+        assert job.written() == [
+            continuation(prompt, length, n) for n in range(samples)
+        ]
+
+    assert context.full == 0
+    scheduler.cache.clear()
+    assert not any(context.cells.values())
+    assert (scheduler.cache.promised, scheduler.cache.promised_sequences) == (0, 0)
+
+
+def test_long_answers_do_not_wait_for_each_other() -> None:
+    """Jobs that may write much run together as long as they have written little."""
+    context = FakeContext(cells=340, sequences=40, batch=32)
+    scheduler = Scheduler(context)
+    jobs = [Walk((n, 4, n), 200) for n in range(4)]
+    for job in jobs:
+        scheduler.add(job)
+    for _ in range(10):
+        scheduler.step()
+
+    assert context.steps[-1] == 4
+    finish(scheduler, limit=3000)
+    for job in jobs:
+        assert job.written() == [continuation(job.prompt, 200)]
+    # What did not fit at once was put off; less than once over is computed again.
+    assert context.computed < 2 * 4 * 203
+
+
+def optimum(asked: Sequence[tuple[Tokens, Tokens]]) -> int:
+    """Return the tokens of all prompts that no earlier text begins with."""
+    heads: set[Tokens] = set()
+    new = 0
+    for prompt, written in asked:
+        text = prompt + written
+        known = 0
+        while known < len(prompt) and text[: known + 1] in heads:
+            known += 1
+        new += len(prompt) - min(known, len(prompt) - 1)
+        # The last token that is written is not computed.
+        heads |= {text[:end] for end in range(1, len(text))}
+    return new
+
+
+def shots(wave: list[Walk]) -> list[Walk]:
+    """Return 40 questions after the same shots, all at once."""
+    return [] if wave else [Walk((*PREFIX, n // 8, n % 8, 4), 5) for n in range(40)]
+
+
+def questions(wave: list[Walk]) -> list[Walk]:
+    """Return 5 questions on each of 8 documents, the documents in turn."""
+    documents = [(n, *PREFIX[n:], *PREFIX) for n in range(8)]
+    asked = [(*documents[n % 8], 3, n // 8, 4) for n in range(40)]
+    return [] if wave else [Walk(prompt, 5) for prompt in asked]
+
+
+def tree(wave: list[Walk]) -> list[Walk]:
+    """Return three branches after each answer of the level before, three levels."""
+    if wave and len(wave[0].prompt) > len(PREFIX) + 14:
+        return []
+    texts = [walk.prompt + walk.written()[0] for walk in wave] or [PREFIX]
+    return [Walk((*text, 4, n), 5) for text in texts for n in range(3)]
+
+
+@pytest.mark.parametrize("waves", [shots, questions, tree])
+def test_nothing_is_computed_twice(waves: Callable[[list[Walk]], list[Walk]]) -> None:
+    """Cached tokens are the optimum for the order given, within one in a hundred."""
+    context = FakeContext(cells=8000, sequences=200, batch=48)
+    scheduler = Scheduler(context)
+    done: list[Walk] = []
+    wave: list[Walk] = []
+    while wave := waves(wave):
+        for job in wave:
+            scheduler.add(job)
+        finish(scheduler)
+        done += wave
+    asked = sum(len(job.prompt) for job in done)
+    best = asked - optimum([(job.prompt, job.written()[0]) for job in done])
+    cached = sum(job.cached_tokens for job in done)
+
+    assert 0.99 * best <= cached <= best
+    written = sum(len(job.written()[0]) - 1 for job in done)
+    assert context.computed == asked - cached + written
+
+
+def test_what_is_known_goes_first_but_nobody_starves() -> None:
+    """The longest known prompt begins first; one is passed over a number of times."""
+    context = FakeContext(cells=400, sequences=4, batch=32)
+    scheduler = run(context, [Walk(PREFIX, 1)])
+    order: list[str] = []
+
+    def asked(name: str, prompt: Tokens) -> None:
+        job = Walk(prompt, 2)
+        job.future.add_done_callback(lambda _: order.append(name))
+        scheduler.add(job)
+
+    for turn in range(3):  # all sequences are taken
+        asked(f"first {turn}", (3, 3, turn))
+    scheduler.step()
+    asked("unknown", tuple(range(90)))
+    for turn in range(100):
+        asked(f"known {turn}", (*PREFIX[: 50 + turn % 50], 4))
+    finish(scheduler)
+
+    assert order.index("known 99") < order.index("unknown")
+    assert order.index("unknown") <= 3 + 64
 
 
 PREFIX = tuple(n % 3 for n in range(100))
