@@ -172,6 +172,7 @@ class Capabilities:
         prefix_cache: a prefix sent once is not computed again.
         token_counts: ``count_tokens`` is exact.
         checks_constraints: ``check`` tells whether a constraint can be followed.
+        concatenation: joined branches are put together from what was computed of each.
         unsupported_sampling: sampling fields that the backend cannot honour.
     """
 
@@ -188,6 +189,7 @@ class Capabilities:
     prefix_cache: bool = False
     token_counts: bool = False
     checks_constraints: bool = False
+    concatenation: bool = False
     unsupported_sampling: frozenset[str] = frozenset()
 
 

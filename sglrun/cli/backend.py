@@ -5,6 +5,7 @@ from collections.abc import Callable
 from sglrun.backends import create_backend
 from sglrun.backends.base import Backend
 from sglrun.config import RunConfig
+from sglrun.errors import UnsupportedFeatureError
 from sglrun.interpreter.global_config import global_config
 from sglrun.interpreter.sglang.lazy_backend import LazyBackend
 
@@ -24,8 +25,16 @@ def offer_backend(
 
     def make() -> Backend:
         made = create_backend(config.backend_name, config.backend_options)
+        if joins and not made.capabilities.concatenation:
+            made.close()
+            raise UnsupportedFeatureError(
+                f"{made.kind!r} cannot join what it computed of branches; "
+                "leave out --parallel-encoding, or use -b local"
+            )
         return made if prepare is None else prepare(made)
 
+    joins = config.speed.parallel_encoding
+    global_config.enable_parallel_encoding = joins
     backend = LazyBackend(config.backend_name, make)
     global_config.offered_backend = backend if config.names_backend else None
     global_config.replaces_backends = False

@@ -199,6 +199,11 @@ class SpeedSettings:
         help="Have the model read the shared prefix once, first.",
         negative="--no-precache",
     )
+    parallel_encoding: bool = _setting(
+        SWITCH,
+        default=False,
+        help="local: join branches from what was computed of each, not by their text.",
+    )
     schedule: Literal["input", "prefix"] = _setting(
         one_of("input", "prefix"),
         default="input",

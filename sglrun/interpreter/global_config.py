@@ -3,6 +3,7 @@
 It exists for programs and scripts; ``batch`` and ``run`` hand everything on by hand.
 """
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -24,8 +25,10 @@ class GlobalConfig:
         not_started: ports at which code would have started a server for itself; what
             is asked there runs on the offered backend.
         prepare: what a backend that the code names is wrapped in, when it is opened.
+        enable_parallel_encoding: ``join("concate_and_append")`` puts together what the
+            backend computed of each branch, where it can; the branches then have not
+            seen each other. Off, as the text is read anew, unless someone sets it.
         verbosity: accepted as in the reference, and without effect, as are the next.
-        enable_parallel_encoding: the same.
         skip_special_tokens_in_output: the same.
         spaces_between_special_tokens_in_out: the same.
     """
@@ -36,8 +39,8 @@ class GlobalConfig:
     replaces_backends: bool = False
     not_started: set[int] = field(default_factory=set)
     prepare: Callable[[Backend], Backend] | None = None
+    enable_parallel_encoding: bool = False
     verbosity: int = 0
-    enable_parallel_encoding: bool = True
     skip_special_tokens_in_output: bool = True
     spaces_between_special_tokens_in_out: bool = True
 
@@ -63,6 +66,22 @@ class GlobalConfig:
 
 
 global_config = GlobalConfig()
+
+
+def may_join(backend: Backend) -> bool:
+    """Return whether branches are joined by what *backend* computed of them.
+
+    Someone must have asked for it; that it cannot be had is said in a warning.
+    """
+    if not global_config.enable_parallel_encoding:
+        return False
+    if not backend.capabilities.concatenation:
+        warnings.warn(
+            f"{backend.kind!r} cannot join what it computed of branches "
+            "(enable_parallel_encoding); it reads their text",
+            stacklevel=4,
+        )
+    return backend.capabilities.concatenation
 
 
 def set_default_backend(backend: Backend) -> None:

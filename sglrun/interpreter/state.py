@@ -8,6 +8,7 @@ from sglrun.errors import ForkError
 from sglrun.interpreter.evaluator import Name
 from sglrun.interpreter.executor import StreamExecutor
 from sglrun.interpreter.failure import Failure, calling_place
+from sglrun.interpreter.global_config import may_join
 from sglrun.interpreter.text_stream import GeneratedText, TextStream, in_thread
 from sglrun.lang import ir
 
@@ -323,13 +324,20 @@ class ProgramStateGroup:
             ]
 
     def _concatenate(self) -> None:
-        self._parent += ir.ExprList(
-            tuple(
-                piece
-                for state in self.states
-                for piece in state.stream_executor.evaluator.said
-            )
-        )
+        parent = self._parent.stream_executor
+        joins = may_join(parent.settings.backend)
+        if joins:
+            parent.wait()
+        before, ends = parent.evaluator.prompt, []
+        for state in self.states:
+            said = state.stream_executor.evaluator.said
+            self._parent += ir.ExprList(tuple(said))
+            if joins:
+                parent.wait()
+                ends.append(len(parent.evaluator.prompt.text))
+        if joins:
+            branches = [state.stream_executor.evaluator.prompt for state in self.states]
+            parent.evaluator.note_join(before, branches, ends)
 
     def _raise_failure(self) -> None:
         for index, state in enumerate(self.states):

@@ -107,6 +107,19 @@ class Message:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Branches that were joined one after the other, to be read each by itself.
+
+    Attributes:
+        start: where in the text the first begins; it is what all were forked from.
+        ends: where each ends, and the next begins.
+    """
+
+    start: int
+    ends: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """What a program has said so far, as one text and as messages.
@@ -120,6 +133,8 @@ class Prompt:
         open_start: where in ``text`` the open turn's own text begins.
         loose_text: text outside any turn; a chat API cannot carry it.
         media: every image and video, in order.
+        joins: branches that a backend may put together from what it computed of each;
+            others read the text.
     """
 
     template: ChatTemplate = DEFAULT_TEMPLATE
@@ -130,6 +145,7 @@ class Prompt:
     open_start: int = 0
     loose_text: str = ""
     media: tuple[ImageData, ...] = ()
+    joins: tuple[Join, ...] = ()
 
     @property
     def images(self) -> tuple[ImageData, ...]:
@@ -176,6 +192,10 @@ class Prompt:
             open_parts=(*self.open_parts, image),
             media=(*self.media, image),
         )
+
+    def with_join(self, join: Join) -> Self:
+        """Note that what was said last are joined branches."""
+        return replace(self, joins=(*self.joins, join))
 
     def without_num_frames(self) -> Self:
         """Leave open how many frames of its videos the model is to see."""
@@ -240,6 +260,7 @@ class Prompt:
             open_start=open_start,
             loose_text=self.loose_text,
             media=self.media,
+            joins=self.joins,
         )
 
 

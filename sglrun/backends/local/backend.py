@@ -28,6 +28,11 @@ from sglrun.backends.local.generation import Generation, Task
 from sglrun.backends.local.grammar import Matcher
 from sglrun.backends.local.job import PrefixJob
 from sglrun.backends.local.processors import usable_processors
+from sglrun.backends.local.prompt_reader import (
+    ReadPrompt,
+    again_if_lost,
+    read_prompt,
+)
 from sglrun.backends.local.radix import Tokens
 from sglrun.backends.local.runtime import Runtime
 from sglrun.backends.local.scoring import Scoring
@@ -46,6 +51,7 @@ _CAPABILITIES = Capabilities(
     prefix_cache=True,
     token_counts=True,
     checks_constraints=True,
+    concatenation=True,
 )
 
 
@@ -81,6 +87,9 @@ class LocalBackend(Backend):
         self.model = path.stem
         self._settings = settings
         self._runtime = Runtime(path, settings)
+        self.capabilities = replace(
+            _CAPABILITIES, concatenation=self._runtime.engine.can_join
+        )
         # Written by any thread: always the same for the same tokens.
         self._unconditional_scores: dict[Tokens, tuple[float, ...]] = {}
         self.chat_template = chat_template or self._own_template()
@@ -106,20 +115,25 @@ class LocalBackend(Backend):
             looked = self.generate(replace(request, sampling=next_one))
             return replace(looked, samples=tuple(map(_unsaid, looked.samples)))
         with self._runtime.in_use():
-            pieces: SimpleQueue[str | None] = SimpleQueue()
-            heard = None if on_text is None else pieces.put
-            job = Generation(self._task(request, heard), self._runtime.tokenizer)
-            if on_text is not None:
-                self._listen(job, pieces, on_text)
-            else:
-                self._runtime.engine.run(job)
-            samples = job.samples()
+            return again_if_lost(lambda: self._generate(request, on_text))
+
+    def _generate(self, request: Request, on_text: OnText | None) -> Completion:
+        read = self._read(request.prompt, new=request.sampling.max_new_tokens)
+        pieces: SimpleQueue[str | None] = SimpleQueue()
+        heard = None if on_text is None else pieces.put
+        task = self._task(read.tokens, request.sampling, heard)
+        job = Generation(task, self._runtime.tokenizer)
+        job.joined = read.joined
+        if on_text is not None:
+            self._listen(job, pieces, on_text)
+        else:
+            self._runtime.engine.run(job)
         return Completion(
-            samples=samples,
+            samples=job.samples(),
             usage=Usage(
                 requests=1,
                 prompt_tokens=len(job.prompt),
-                cached_tokens=job.cached_tokens,
+                cached_tokens=max(0, job.cached_tokens - read.computed),
                 completion_tokens=job.completion_tokens,
             ),
         )
@@ -136,25 +150,29 @@ class LocalBackend(Backend):
             BackendError: the engine is closed.
         """
         with self._runtime.in_use():
-            options = tuple(self._option(choice) for choice in request.choices)
-            longest = max(map(len, options), default=0)
-            job = Scoring(self._tokens(request.prompt, new=longest), options)
-            self._runtime.engine.run(job)
-            free = self._unconditional(options) if request.unconditional else None
-            scores = tuple(
-                ChoiceScore(
-                    choice=choice,
-                    tokens=self._scored(options[at], job.scores[at]),
-                    unconditional=None if free is None else free[at],
-                )
-                for at, choice in enumerate(request.choices)
+            return again_if_lost(lambda: self._select(request))
+
+    def _select(self, request: SelectRequest) -> Selection:
+        options = tuple(self._option(choice) for choice in request.choices)
+        read = self._read(request.prompt, new=max(map(len, options), default=0))
+        job = Scoring(read.tokens, options)
+        job.joined = read.joined
+        self._runtime.engine.run(job)
+        free = self._unconditional(options) if request.unconditional else None
+        scores = tuple(
+            ChoiceScore(
+                choice=choice,
+                tokens=self._scored(options[at], job.scores[at]),
+                unconditional=None if free is None else free[at],
             )
+            for at, choice in enumerate(request.choices)
+        )
         return Selection(
             scores=scores,
             usage=Usage(
                 requests=1,
                 prompt_tokens=len(job.prompt) + sum(map(len, options)),
-                cached_tokens=job.cached_tokens,
+                cached_tokens=max(0, job.cached_tokens - read.computed),
             ),
         )
 
@@ -166,7 +184,7 @@ class LocalBackend(Backend):
             BackendError: the engine is closed.
         """
         with self._runtime.in_use():
-            job = PrefixJob(self._tokens(prompt, new=1))
+            job = PrefixJob(self._read(prompt, new=1).tokens)
             self._runtime.engine.run(job)
         return Usage(
             requests=1, prompt_tokens=len(job.prompt), cached_tokens=job.cached_tokens
@@ -213,17 +231,11 @@ class LocalBackend(Backend):
     def _limit(self) -> int:
         return min(self._runtime.model.context_length, self._settings.tokens)
 
-    def _tokens(self, prompt: Prompt, *, new: int) -> Tokens:
+    def _read(self, prompt: Prompt, *, new: int) -> ReadPrompt:
         """Return the tokens of *prompt*, if *new* more fit after them."""
-        _refuse_media(prompt)
-        tokens = self._runtime.tokenizer.encode_prompt(prompt.text)
-        if len(tokens) + new > self._limit:
-            raise BadRequestError(
-                f"prompt of {len(tokens)} tokens and {new} new ones do not fit into "
-                f"the {self._limit} of {self.model}: shorten the prompt or lower "
-                "max_new_tokens"
-            )
-        return tokens
+        if prompt.images:
+            raise UnsupportedFeatureError("'local' cannot read images")
+        return read_prompt(self._runtime, prompt, new=new, limit=self._limit)
 
     def _option(self, choice: str) -> Tokens:
         tokens = self._runtime.tokenizer.encode(choice)
@@ -254,10 +266,11 @@ class LocalBackend(Backend):
             self._unconditional_scores[option] = (0.0, *job.scores[0])
         return tuple(self._unconditional_scores.get(x, (0.0,)) for x in options)
 
-    def _task(self, request: Request, on_text: OnText | None) -> Task:
-        sampling = request.sampling
+    def _task(
+        self, tokens: Tokens, sampling: SamplingParams, on_text: OnText | None
+    ) -> Task:
         return Task(
-            prompt=self._tokens(request.prompt, new=sampling.max_new_tokens),
+            prompt=tokens,
             sampling=sampling,
             patterns=_patterns(sampling.stop_regex),
             matcher=self._matcher(sampling),

@@ -105,13 +105,14 @@ class Context:
         self._memory: int = library.llama_get_memory(handle)
         self._batch = _BatchBuffers(settings.batch)
         self._log = CellLog(settings.cells) if settings.exact else None
+        self._is_shifted = False  # cells were moved since the last step
 
     @property
     def room(self) -> int:
         """Tokens that can be computed before ``compact`` is called for."""
         if self._log is None:
             return self.settings.cells
-        return self._log.room - 1  # for the token that pads a step
+        return self._log.room - 2  # for the tokens that pad a step
 
     def decode(self, entries: list[Entry]) -> int:
         """Compute one step; return 0, or ``CACHE_FULL`` with nothing changed.
@@ -130,6 +131,7 @@ class Context:
             self._remove(self._spare, 0)
         if code not in (0, CACHE_FULL):
             raise RuntimeError(f"llama_decode returned {code}")
+        self._is_shifted = self._is_shifted and code != 0
         if self._log is not None and code == 0:
             self._log.append(entry.sequence for entry in given)
         return code
@@ -157,6 +159,33 @@ class Context:
             if self._log.is_empty:
                 self.compact()
 
+    @property
+    def can_append(self) -> bool:
+        """Whether ``append`` works for this model."""
+        return bool(self._library.llama_memory_can_shift(self._memory))
+
+    def append(self, source: int, target: int, span: range, shift: int) -> bool:
+        """Let *target* go on with a copy of the cells of *source* at *span*.
+
+        The copy stands *shift* positions later, where *target* ends. Returns whether
+        there was room.
+        """
+        library, handle, spare = self._library, self._handle, self._spare
+        self._copy(source, spare, span.start, span.stop)
+        size = library.llama_state_seq_get_size(handle, spare)
+        cells = np.empty(size, np.uint8)
+        library.llama_state_seq_get_data(handle, cells.ctypes.data, size, spare)
+        self._remove(spare, 0)
+        if not library.llama_state_seq_set_data(handle, cells.ctypes.data, size, spare):
+            return False
+        library.llama_memory_seq_add(self._memory, spare, span.start, span.stop, shift)
+        self._copy(spare, target, span.start + shift, span.stop + shift)
+        self._remove(spare, 0)
+        if self._log is not None:
+            self._log.append(target for _ in span)
+        self._is_shifted = self._is_shifted or shift != 0
+        return True
+
     def compact(self) -> None:
         """Free the cells that were let go of; logits are not valid afterwards.
 
@@ -164,6 +193,9 @@ class Context:
         """
         if self._log is None:
             return
+        if self._is_shifted:  # cells are turned to their place by the next step
+            self.decode([Entry(0, 0, self._spare, wanted=False)])
+            self.truncate(self._spare, 0)
         self._remove(self._let_go, 0)
         if self._log.lay_anew():
             library, handle = self._library, self._handle

@@ -3,16 +3,22 @@
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 
+from sglrun.backends.local.composition import TokenJoin
 from sglrun.backends.local.context import Context, ContextSettings
-from sglrun.backends.local.job import Job
+from sglrun.backends.local.job import Job, ReadJob
 from sglrun.backends.local.model import Model
 from sglrun.backends.local.scheduler import Scheduler
 from sglrun.backends.local.tokenizer import Tokenizer
 from sglrun.errors import BackendError, BackendUnavailableError
 
 _Command = Callable[[], None]
+
+# Tries to put branches together, which others may have pushed out meanwhile.
+_TRIES = 4
 
 
 class Engine:
@@ -72,6 +78,31 @@ class Engine:
             job.close()
             raise
 
+    def join(self, join: TokenJoin) -> int:
+        """Compute the branches of *join* and put them together; waits.
+
+        Returns:
+            How many tokens were computed for it.
+
+        Raises:
+            BackendError: there is no room for it, or the engine is closed.
+        """
+        for _ in range(_TRIES):
+            jobs = [ReadJob(join.base + branch) for branch in join.branches]
+            for job in jobs:
+                job.joined = join.known
+                self.start(job)
+            for job in jobs:
+                self.wait(job)
+            joined: Future[bool] = Future()
+            self._tell(partial(_answer, joined, self._scheduler.join, join))
+            if joined.result():
+                return sum(len(job.prompt) - job.cached_tokens for job in jobs)
+        raise BackendError(
+            f"no room to join branches of {len(join.whole)} tokens: run fewer rows at "
+            "once, or leave out --parallel-encoding"
+        )
+
     def forget(self) -> None:
         """Let go of every prefix that no running job needs; waits until it is done."""
         done = threading.Event()
@@ -84,6 +115,11 @@ class Engine:
 
         self._tell(clear)
         done.wait()
+
+    @property
+    def can_join(self) -> bool:
+        """Whether ``join`` works for this model."""
+        return self._context.can_append
 
     @property
     def cached_tokens(self) -> int:
@@ -137,3 +173,13 @@ class Engine:
             if command is None:
                 return False
             command()
+
+
+def _answer(
+    future: Future[bool], function: Callable[[TokenJoin], bool], join: TokenJoin
+) -> None:
+    try:
+        future.set_result(function(join))
+    except Exception as exc:  # handed to who waits, and to the engine
+        future.set_exception(exc)
+        raise

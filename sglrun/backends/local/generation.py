@@ -1,7 +1,7 @@
 """Generation: the job of writing texts after a prompt."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,7 +120,7 @@ class Writer(Lane):
         if not sampling.ignore_eos:
             self._ends |= tokenizer.ends
         self._sampler = Sampler(
-            sampling, number=number, prompt=task.prompt, ends=self._ends
+            sampling, number=number, prompt=_read(task, tokenizer), ends=self._ends
         )
         self._matcher = task.matcher() if task.matcher is not None else None
         self._transcript = Transcript(sampling.stop, task.patterns)
@@ -212,6 +212,11 @@ class Writer(Lane):
                     for id_ in ids
                 ]
             )
+
+
+def _read(task: Task, tokenizer: Tokenizer) -> Iterator[int]:
+    """Yield the prompt's tokens as the vocabulary has them, joined branches too."""
+    return (token % tokenizer.size for token in task.prompt)
 
 
 def _text(tokenizer: Tokenizer, task: Task, token: int) -> str | None:

@@ -17,6 +17,10 @@ _SHARE = 64
 _LANES_AT_ONCE = 32
 
 
+class JoinLostError(Exception):
+    """What was joined for a job has been given up; it is to be joined again."""
+
+
 class Lane(ABC):
     """A run of tokens that is computed into one sequence.
 
@@ -54,6 +58,7 @@ class Job(ABC):
 
     Attributes:
         prompt: at least one token.
+        joined: tokens of the prompt that must be known: they cannot be computed.
         wanted_from: the first position of the prompt whose logits are wanted.
         lane_cells: cells that each lane may need; empty where none will follow.
         cancelled: nobody waits for the result; set by any thread.
@@ -82,6 +87,7 @@ class Job(ABC):
     ) -> None:
         """Take what is to be computed."""
         self.prompt = prompt
+        self.joined = 0
         self.wanted_from = len(prompt) - 1 if wanted_from is None else wanted_from
         self.lane_cells = lane_cells
         self.future: Future[None] = Future()
@@ -153,10 +159,8 @@ class PromptLane(Lane):
         self.done = position == len(self.tokens) - 1
 
 
-class PrefixJob(Job):
-    """A prompt that later prompts begin with."""
-
-    is_pinned = True
+class ReadJob(Job):
+    """A prompt that is computed for what comes next."""
 
     def read(self, position: int, logits: Logits) -> None:
         """Need nothing of the logits."""
@@ -164,3 +168,9 @@ class PrefixJob(Job):
     def lanes(self) -> tuple[Lane, ...]:
         """Return none."""
         return ()
+
+
+class PrefixJob(ReadJob):
+    """A prompt that later prompts begin with."""
+
+    is_pinned = True

@@ -196,6 +196,20 @@ SIGNATURES: Mapping[str, tuple[object, tuple[object, ...]]] = {
         None,
         (_pointer, c.c_int32, c.c_int32, c.c_int32, c.c_int32),
     ),
+    "llama_memory_seq_add": (
+        None,
+        (_pointer, c.c_int32, c.c_int32, c.c_int32, c.c_int32),
+    ),
+    "llama_memory_can_shift": (c.c_bool, (_pointer,)),
+    "llama_state_seq_get_size": (c.c_size_t, (_pointer, c.c_int32)),
+    "llama_state_seq_get_data": (
+        c.c_size_t,
+        (_pointer, _pointer, c.c_size_t, c.c_int32),
+    ),
+    "llama_state_seq_set_data": (
+        c.c_size_t,
+        (_pointer, _pointer, c.c_size_t, c.c_int32),
+    ),
     "llama_state_get_size": (c.c_size_t, (_pointer,)),
     "llama_state_get_data": (c.c_size_t, (_pointer, _pointer, c.c_size_t)),
     "llama_state_set_data": (c.c_size_t, (_pointer, _pointer, c.c_size_t)),

@@ -10,8 +10,10 @@ room.
 from typing import Protocol
 
 from sglrun.backends.local.cache import Cells, PrefixCache
+from sglrun.backends.local.composition import TokenJoin
 from sglrun.backends.local.context import CACHE_FULL, ContextSettings, Entry, Logits
-from sglrun.backends.local.job import Job, Lane, PromptLane
+from sglrun.backends.local.job import Job, JoinLostError, Lane, PromptLane
+from sglrun.backends.local.joining import Joiner, join_branches
 from sglrun.backends.local.radix import Match
 from sglrun.backends.local.waiting_line import WaitingLine
 from sglrun.errors import BackendError, BadRequestError
@@ -24,19 +26,10 @@ _WORTH_WAITING = 16
 _GROWTH = 64
 
 
-class Computer(Cells, Protocol):
+class Computer(Cells, Joiner, Protocol):
     """What the scheduler needs of a context."""
 
     settings: ContextSettings
-
-    @property
-    def room(self) -> int:
-        """Tokens that can be computed before ``compact`` is called for."""
-        ...
-
-    def compact(self) -> None:
-        """Free the cells that were let go of."""
-        ...
 
     def decode(self, entries: list[Entry]) -> int:
         """Compute a step; 0, or ``CACHE_FULL`` with nothing changed."""
@@ -74,6 +67,10 @@ class Scheduler:
     def add(self, job: Job) -> None:
         """Let *job* wait for its turn."""
         self._waiting.add(job)
+
+    def join(self, join: TokenJoin) -> bool:
+        """Put *join* into the cache; return whether it is there."""
+        return join_branches(self.cache, self._context, join, self._usable)
 
     def fail_all(self, cause: BaseException) -> None:
         """End every job with *cause*, and leave the context as it is."""
@@ -133,6 +130,9 @@ class Scheduler:
         if match is None:
             return not self._running and self._begin_alone(job)
         usable = min(self._usable(match), job.wanted_from, len(job.prompt) - 1)
+        if usable < job.joined:
+            job.finish(JoinLostError())
+            return True
         lane = PromptLane(job, computed=usable)
         lane.sequence = self.cache.take(match.holder, usable)
         job.node, job.is_shared = self.cache.begin(job.prompt, lane.sequence)

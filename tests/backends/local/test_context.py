@@ -75,5 +75,5 @@ def test_what_is_moved_stays_what_it_was(model: Model, context: Context) -> None
     context.fork(0, 2, 40)
     context.compact()
 
-    assert context.room == 256 - 1 - 40 - 60
+    assert context.room == 256 - 2 - 40 - 60
     assert np.array_equal(read(context, tokens[40:80], start=40, sequence=2), alone)

@@ -30,7 +30,7 @@ from sglrun.errors import (
     ModelError,
     UnsupportedFeatureError,
 )
-from sglrun.lang.prompt import ImageData, Prompt
+from sglrun.lang.prompt import ImageData, Join, Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 from tests.backends.local.conftest import SETTINGS
 
@@ -470,6 +470,40 @@ def test_company_changes_nothing(model_path: Path) -> None:
             == (completion.samples[0].meta_info["output_token_logprobs"])
         )
     backend.close()
+
+
+def test_joined_branches_are_not_read_again(backend: LocalBackend) -> None:
+    """What was computed of branches is put together; nothing cached changes the answer.
+
+    The first branch reads as in the text, and what only another says is known too.
+    """
+    facts = "Facts about the town.\n"
+    branches = (
+        "The mayor of Arken is called Mira Toll and she has a red boat.\n",
+        "The bakery in Arken sells bread made of rye by Jon Hask.\n",
+    )
+    question = "Question: What is the mayor of Arken called?\nAnswer: she is called"
+    ends = (len(facts + branches[0]), len(facts + "".join(branches)))
+    joined = Prompt(
+        text=facts + "".join(branches) + question, joins=(Join(len(facts), ends),)
+    )
+    request = ask(joined, return_logprob=True, max_new_tokens=3)
+    fresh = backend.generate(request)
+    backend.flush_cache()
+    for branch in reversed(branches):
+        backend.generate(ask(facts + branch, max_new_tokens=1))
+    known = backend.generate(request)
+    text = backend.generate(ask(joined.text, return_logprob=True, max_new_tokens=3))
+    scores = [
+        completion.samples[0].meta_info["output_token_logprobs"]
+        for completion in (fresh, known, text)
+    ]
+
+    assert text_of(known) == " Mira Toll"
+    assert scores[0] == scores[1] != scores[2]
+    assert fresh.usage.cached_tokens == 0
+    unknown = backend.count_tokens(question) + len(branches)
+    assert known.usage.prompt_tokens - known.usage.cached_tokens <= unknown
 
 
 def test_the_end_fails_what_is_running(model_path: Path) -> None:

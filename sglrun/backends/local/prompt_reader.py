@@ -1,0 +1,78 @@
+"""The reading of a prompt: its tokens, and what has to be put together for it first."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sglrun.backends.local.composition import TokenJoin, compose
+from sglrun.backends.local.job import JoinLostError
+from sglrun.backends.local.radix import Tokens
+from sglrun.backends.local.runtime import Runtime
+from sglrun.errors import BackendError, BadRequestError
+from sglrun.lang.prompt import Prompt
+
+Answer = TypeVar("Answer")
+
+_TRIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPrompt:
+    """A prompt as tokens.
+
+    Attributes:
+        tokens: as they stand in the tree.
+        joined: the first so many were put together and cannot be computed as they are.
+        computed: tokens that were computed for that.
+    """
+
+    tokens: Tokens
+    joined: int
+    computed: int
+
+
+def read_prompt(
+    runtime: Runtime, prompt: Prompt, *, new: int, limit: int
+) -> ReadPrompt:
+    """Return the tokens of *prompt*, its joined branches put together; waits for them.
+
+    Raises:
+        BadRequestError: with *new* more they are more than *limit*.
+        BackendError: there is no room for the branches, or the engine is closed.
+    """
+    tokenizer = runtime.tokenizer
+    tokens: Tokens
+    joins: tuple[TokenJoin, ...] = ()
+    if prompt.joins and runtime.engine.can_join:
+        tokens, joins = compose(
+            prompt,
+            size=tokenizer.size,
+            encode=tokenizer.encode,
+            encode_prompt=tokenizer.encode_prompt,
+        )
+    else:
+        tokens = tokenizer.encode_prompt(prompt.text)
+    if len(tokens) + new > limit:
+        raise BadRequestError(
+            f"prompt of {len(tokens)} tokens and {new} new ones do not fit into the "
+            f"{limit} of the model: shorten the prompt or lower max_new_tokens"
+        )
+    computed = sum(runtime.engine.join(join) for join in joins)
+    known = len(joins[-1].whole) if joins else 0
+    return ReadPrompt(tokens, min(known, len(tokens) - 1), computed)
+
+
+def again_if_lost(ask: Callable[[], Answer]) -> Answer:
+    """Return what *ask* does; again, where what it had joined was pushed out.
+
+    Raises:
+        BackendError: it is pushed out each time.
+    """
+    for _ in range(_TRIES):
+        with suppress(JoinLostError):
+            return ask()
+    raise BackendError(
+        "no room to keep what was joined: run fewer rows at once, or leave out "
+        "--parallel-encoding"
+    )
