@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sglrun.backends import create_backend
 from sglrun.backends.base import Backend
 from sglrun.config import RunConfig
-from sglrun.errors import UnsupportedFeatureError
+from sglrun.errors import ConfigError
 from sglrun.interpreter.global_config import global_config
 from sglrun.interpreter.sglang.lazy_backend import LazyBackend
 
@@ -27,13 +27,13 @@ def offer_backend(
         made = create_backend(config.backend_name, config.backend_options)
         if joins and not made.capabilities.concatenation:
             made.close()
-            raise UnsupportedFeatureError(
+            raise ConfigError(
                 f"{made.kind!r} cannot join what it computed of branches; "
                 "leave out --parallel-encoding, or use -b local"
             )
         return made if prepare is None else prepare(made)
 
-    joins = config.speed.parallel_encoding
+    joins = config.backend.parallel_encoding
     global_config.enable_parallel_encoding = joins
     backend = LazyBackend(config.backend_name, make)
     global_config.offered_backend = backend if config.names_backend else None

@@ -172,6 +172,11 @@ class BackendSettings:
         help="local: the same answer whatever runs beside it; --no-exact is faster.",
         negative="--no-exact",
     )
+    parallel_encoding: bool = _setting(
+        SWITCH,
+        default=False,
+        help="local: join branches from what was computed of each, not by their text.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,11 +203,6 @@ class SpeedSettings:
         default=True,
         help="Have the model read the shared prefix once, first.",
         negative="--no-precache",
-    )
-    parallel_encoding: bool = _setting(
-        SWITCH,
-        default=False,
-        help="local: join branches from what was computed of each, not by their text.",
     )
     schedule: Literal["input", "prefix"] = _setting(
         one_of("input", "prefix"),

@@ -89,3 +89,24 @@ def test_a_runtime_in_a_file_starts_nothing_beside_the_options(run: Run) -> None
     answer = run("sgl.Runtime(model_path='a/b')", "--backend", "mock")
 
     assert answer == "answer to Why?"
+
+
+def test_what_only_the_engine_joins_is_refused_by_name(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``--parallel-encoding`` needs a backend that can; another ends the run first."""
+    monkeypatch.setattr(global_config, "enable_parallel_encoding", False)
+    monkeypatch.chdir(tmp_path)
+    text = dedent(PROGRAM).replace("sgl.set_default_backend(BACKEND)", "")
+    (tmp_path / "prog.py").write_text(text, "utf-8")
+    (tmp_path / "rows.jsonl").write_text('{"question": "Why?"}\n', "utf-8")
+    streams = Streams(
+        err=QuietStream(sys.stderr), out_is_open=True, out_is_terminal=False
+    )
+    options = ["-b", "mock", "--parallel-encoding"]
+    code = run_command(["batch", "prog.py", "rows.jsonl", *options], streams)
+    told = capfd.readouterr()
+
+    assert code == 2
+    assert told.out == ""
+    assert "'mock' cannot join what it computed of branches" in told.err
