@@ -28,7 +28,6 @@ class Lane(ABC):
         tokens: those to compute, from the first of the prompt on; a lane that
             generates adds to them.
         computed: how many of them the sequence holds.
-        begun_at: how many of these it shared when it began.
         granted: cells that are set aside for it beyond its share of the job's.
         wanted_from: the first position whose logits ``read`` is to see.
         sequence: the sequence, once the lane runs.
@@ -42,7 +41,6 @@ class Lane(ABC):
         """Go on from *computed* tokens that another sequence holds."""
         self.tokens = list(tokens)
         self.computed = computed
-        self.begun_at = computed
         self.granted = 0
         self.wanted_from = wanted_from
         self.sequence: int | None = None

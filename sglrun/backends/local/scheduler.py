@@ -206,7 +206,8 @@ class Scheduler:
         job = self._lanes.get(lane)
         if job is None:  # put off for one before it
             return False
-        missing = length - lane.begun_at - job.share - lane.granted
+        # All after the prompt, which is locked: the rest may be given up by the tree.
+        missing = length - len(job.prompt) - job.share - lane.granted
         if lane is job.prompt_lane or missing <= 0:
             return True
         granted = missing + _GROWTH
@@ -291,7 +292,7 @@ class Scheduler:
             if known > length:
                 source, length = match.holder, known
         lane.sequence = self.cache.take(source, length)
-        lane.computed = lane.begun_at = length
+        lane.computed = length
         self.cache.promised_sequences -= 1
         job.running[lane] = None
         self._lanes[lane] = job

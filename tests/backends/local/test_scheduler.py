@@ -252,6 +252,19 @@ def test_long_answers_do_not_wait_for_each_other() -> None:
     assert context.computed < 2 * 4 * 203
 
 
+def test_what_a_lane_shares_with_the_tree_is_counted() -> None:
+    """A lane that goes on from tokens of the tree holds them when the tree does not."""
+    context = FakeContext(cells=104, sequences=9, batch=16)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job_module, "_SHARE", 3)
+        patch.setattr(scheduler_module, "_GROWTH", 2)
+        jobs = [Walk((0,), length, 3) for length in (17, 36)]
+        run(context, jobs)
+
+    assert context.full == 0
+    assert jobs[1].written()[0] == continuation((0,), 36)
+
+
 def optimum(asked: Sequence[tuple[Tokens, Tokens]]) -> int:
     """Return the tokens of all prompts that no earlier text begins with."""
     heads: set[Tokens] = set()
