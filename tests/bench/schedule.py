@@ -111,7 +111,7 @@ def optimum(backend: LocalBackend, work: Work) -> tuple[int, int, int]:
     heads: set[int] = set()
     whole = longest = 0
     for text in work.prompts:
-        tokens, chained = backend._tokens(Prompt(text=text), new=8), 0
+        tokens, chained = backend._read(Prompt(text=text), new=8).tokens, 0
         whole += len(tokens)
         longest = max(longest, len(tokens))
         for token in tokens:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from sglrun.backends.local import job as job_module
 from sglrun.backends.local import scheduler as scheduler_module
+from sglrun.backends.local.composition import TokenJoin
 from sglrun.backends.local.context import CACHE_FULL, ContextSettings, Entry, Logits
-from sglrun.backends.local.job import Job, Lane, PrefixJob
+from sglrun.backends.local.job import Job, JoinLostError, Lane, PrefixJob, ReadJob
 from sglrun.backends.local.radix import Tokens
 from sglrun.backends.local.sampler import log_softmax
 from sglrun.backends.local.scheduler import Scheduler
@@ -75,6 +76,14 @@ class FakeContext:
         """Count only what is still held."""
         self.compacted += 1
         self.filled = len(self._used())
+
+    def append(self, source: int, target: int, span: range, shift: int) -> bool:
+        """Copy cells behind those of another sequence."""
+        assert len(self.cells[target]) == span.start + shift, "positions have a gap"
+        assert len(self.cells[source]) >= span.stop
+        self.cells[target] += [list(self.cells[source][at]) for at in span]
+        self.filled += len(span)
+        return True
 
     def _used(self) -> set[int]:
         return {id(cell) for cells in self.cells.values() for cell in cells}
@@ -263,6 +272,34 @@ def test_what_a_lane_shares_with_the_tree_is_counted() -> None:
 
     assert context.full == 0
     assert jobs[1].written()[0] == continuation((0,), 36)
+
+
+def test_joined_branches_stand_beside_the_same_text() -> None:
+    """Branches are put together once, from what is known; the text is not theirs."""
+    context = FakeContext(cells=2000, sequences=40, batch=32)
+    scheduler = run(context, [ReadJob((*PREFIX, n, 4)) for n in (0, 1)])
+    branches = ((0, 4), (1, 4))
+    whole = (*PREFIX, 0, 4, 101, 104)
+    join = TokenJoin(PREFIX, branches, whole)
+    computed = context.computed
+    joined = scheduler.join(join), scheduler.join(join)
+    after, text = Walk((*whole, 2), 1), Walk((*PREFIX, 0, 4, 1, 4, 2), 1)
+    after.joined = len(whole)
+    for job in (after, text):
+        scheduler.add(job)
+    finish(scheduler)
+
+    assert joined == (True, True)
+    assert (after.cached_tokens, text.cached_tokens) == (len(whole), len(PREFIX) + 2)
+    assert context.computed == computed + 1 + 3
+    scheduler.cache.clear()
+    assert scheduler.join(join) is False
+    lost = Walk((*whole, 2), 1)
+    lost.joined = len(whole)
+    scheduler.add(lost)
+    finish(scheduler)
+    with pytest.raises(JoinLostError):
+        lost.future.result(timeout=0)
 
 
 def optimum(asked: Sequence[tuple[Tokens, Tokens]]) -> int:
