@@ -5,7 +5,7 @@ queues, futures or forks.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import assert_never
 
 from sglrun.backends.base import (
@@ -20,7 +20,7 @@ from sglrun.errors import ResponseError
 from sglrun.interpreter.text_stream import GeneratedText, TextStream, TextStreams
 from sglrun.lang import ir
 from sglrun.lang.choices import ChoiceScore, ChoicesDecision
-from sglrun.lang.prompt import Join, Prompt
+from sglrun.lang.prompt import Prompt
 from sglrun.lang.reasoning import ReasoningFormat, split_reasoning
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 
@@ -92,23 +92,6 @@ class Evaluator:
             case _:
                 self._advance(piece)
         return ()
-
-    def note_join(
-        self, before: Prompt, branches: Sequence[Prompt], ends: Sequence[int]
-    ) -> None:
-        """Note that *branches*, forked from *before*, were joined and end at *ends*.
-
-        Nothing is noted where a branch was not forked from there or shows a picture;
-        the text means the same.
-        """
-        start, text = len(before.text), self.prompt.text
-        starts = (start, *ends[:-1])
-        spoken = all(
-            branch.text == before.text + text[begin:end] and not branch.media
-            for branch, begin, end in zip(branches, starts, ends, strict=True)
-        )
-        if spoken and len(branches) > 1:
-            self.prompt = self.prompt.with_join(Join(start, tuple(ends)))
 
     def assign(self, name: Name, value: object, text: str | None = None) -> object:
         """Give the variable *name* its *value*, whose *text* is streamed."""

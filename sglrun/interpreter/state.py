@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 from sglrun.errors import ForkError
+from sglrun.interpreter.concatenation import concatenate
 from sglrun.interpreter.evaluator import Name
 from sglrun.interpreter.executor import StreamExecutor
 from sglrun.interpreter.failure import Failure, calling_place
-from sglrun.interpreter.global_config import may_join
 from sglrun.interpreter.text_stream import GeneratedText, TextStream, in_thread
 from sglrun.lang import ir
 
@@ -312,7 +312,10 @@ class ProgramStateGroup:
             self._gather()
         self._raise_failure()
         if mode == "concate_and_append":
-            self._concatenate()
+            concatenate(
+                self._parent.stream_executor,
+                [state.stream_executor for state in self.states],
+            )
 
     def _gather(self) -> None:
         each = [state.stream_executor.evaluator for state in self.states]
@@ -322,22 +325,6 @@ class ProgramStateGroup:
                 branch.values[name] if name in branch.assigned else None
                 for branch in each
             ]
-
-    def _concatenate(self) -> None:
-        parent = self._parent.stream_executor
-        joins = may_join(parent.settings.backend)
-        if joins:
-            parent.wait()
-        before, ends = parent.evaluator.prompt, []
-        for state in self.states:
-            said = state.stream_executor.evaluator.said
-            self._parent += ir.ExprList(tuple(said))
-            if joins:
-                parent.wait()
-                ends.append(len(parent.evaluator.prompt.text))
-        if joins:
-            branches = [state.stream_executor.evaluator.prompt for state in self.states]
-            parent.evaluator.note_join(before, branches, ends)
 
     def _raise_failure(self) -> None:
         for index, state in enumerate(self.states):
