@@ -129,6 +129,11 @@ class Journal:
         Raises:
             RunStoppedError: they cannot be written; what was there before is kept.
         """
+        if os.fstat(self._fd).st_nlink == 0 and not self.path.exists():
+            raise RunStoppedError(
+                f"{str(self.path)!r} was removed while the run wrote to it, and what "
+                "was finished is gone with it: give the same command again"
+            )
         packed = [pack(entry) for entry in entries]
         places = []
         end = self.size

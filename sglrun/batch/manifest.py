@@ -84,17 +84,25 @@ def write_manifest(
         facts["about"] = json.loads(secrets.redacted_json(about))
     text = json.dumps(facts, indent=1, ensure_ascii=False, default=str)
     new = path.with_name(f"{path.name}.new")
+    try:
+        _write(new, text, manifest.keys)
+        new.rename(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def _write(new: Path, text: str, keys: bytes) -> None:
     with new.open("wb") as file:
         file.write(text.removesuffix("\n}").encode("utf-8", "backslashreplace"))
         file.write(_KEYS)
         # Bit by bit: there may be millions of rows.
-        for place in range(0, len(manifest.keys), _AT_ONCE):
-            file.write(base64.b64encode(manifest.keys[place : place + _AT_ONCE]))
+        for place in range(0, len(keys), _AT_ONCE):
+            file.write(base64.b64encode(keys[place : place + _AT_ONCE]))
         file.write(_END)
         file.flush()
         os.fsync(file.fileno())
-    new.rename(path)
-    sync_folder(path.parent)
 
 
 # The digests stand last, where they can be told from the rest without parsing them.

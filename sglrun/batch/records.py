@@ -2,7 +2,8 @@
 
 Every value becomes valid JSON in UTF-8. What JSON has no word for is written so: a
 number that is not finite as ``null``; bytes as text; dates, decimals, paths and the
-like as Python prints them; sets as lists; dataclasses as objects; anything else as the
+like as Python prints them, an integer that it does not print in hexadecimal text;
+sets as lists; dataclasses as objects; anything else as the
 name of its class in angle brackets. The variable of a generation without a name is
 called ``""``.
 """
@@ -88,7 +89,7 @@ def json_text(value: object) -> str:
     """Return *value* as JSON on one line; never fails for want of a JSON word."""
     try:
         return _ENCODER.encode(value)
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # noqa: BLE001 - the author's own object may raise anything
         return _ENCODER.encode(_plain(value, 0))
 
 
@@ -181,7 +182,11 @@ def _fallback(value: object) -> object:
     for kind, written in _WRITTEN:
         if isinstance(value, kind):
             return written(value)
-    return f"<{type(value).__module__}.{type(value).__qualname__}>"
+    return f"<{_class_of(value)}>"
+
+
+def _class_of(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_fallback)
@@ -192,13 +197,37 @@ def _plain(value: object, depth: int) -> object:
     if depth > _DEEPEST:
         return "<nested too deeply>"
     match value:
-        case None | bool() | str() | int():
+        case None | bool() | str():
             return value
-        case float():
-            return value if math.isfinite(value) else None
+        case int() | float():
+            return _number(value)
         case dict():
-            return {str(key): _plain(each, depth + 1) for key, each in value.items()}
+            return {
+                _text_of(key): _plain(each, depth + 1) for key, each in value.items()
+            }
         case list() | tuple():
             return [_plain(each, depth + 1) for each in value]
         case _:
-            return _plain(_fallback(value), depth + 1)
+            return _plain(_read(value), depth + 1)
+
+
+def _read(value: object) -> object:
+    try:
+        return _fallback(value)
+    except Exception as exc:  # noqa: BLE001 - as in ``json_text``
+        return f"<{_class_of(value)}, which raises {type(exc).__name__}>"
+
+
+def _number(value: object) -> object:
+    """Return *value*, or what stands for a number that cannot be written."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    text = _text_of(value)
+    return text if text.lstrip("-").startswith("0x") else value
+
+
+def _text_of(key: object) -> str:
+    try:
+        return str(key)
+    except ValueError:  # an integer of more digits than Python prints
+        return hex(key) if isinstance(key, int) else _class_of(key)

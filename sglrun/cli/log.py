@@ -3,7 +3,7 @@
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from sglrun.backends.secrets import Secrets
 from sglrun.cli.streams import Streams
@@ -50,7 +50,7 @@ def _handlers(streams: Streams, display: DisplaySettings) -> Iterator[logging.Ha
         yield handler
     if display.log_file is not None:
         try:
-            file = logging.FileHandler(
+            file = _LogFile(
                 display.log_file, encoding="utf-8", errors="backslashreplace"
             )
         except OSError as exc:
@@ -63,6 +63,17 @@ def _handlers(streams: Streams, display: DisplaySettings) -> Iterator[logging.Ha
             )
         )
         yield file
+
+
+class _LogFile(logging.FileHandler):
+    """A file that may be full or gone; no run depends on its log."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - its name
+        del record
+
+    def close(self) -> None:
+        with suppress(OSError):
+            super().close()
 
 
 class _Formatter(logging.Formatter):

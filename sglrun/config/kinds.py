@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 _ALL = 100
+_STDOUT = {"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
 _WIDEST_METAVAR = 20
 
 
@@ -154,8 +155,15 @@ def _threads(value: object) -> int | str:
     return "auto" if value == "auto" else int(str(whole(1).parse(value)))
 
 
+def _results(value: object) -> str | None:
+    """Return a path; ``None`` for any name of stdout, which is where results go."""
+    path = _text(value)
+    return None if path in _STDOUT else path
+
+
 TEXT = Kind(metavar="NAME", expects="a text", parse=_text)
 PATH = Kind(metavar="FILE", expects="a path", parse=_text)
+RESULTS = Kind(metavar="FILE", expects="a path", parse=_results)
 URLS = Kind(
     metavar="URL",
     expects="an address or a list of them",

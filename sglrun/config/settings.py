@@ -16,6 +16,7 @@ from sglrun.config.kinds import (
     COMMAND,
     HEADERS,
     PATH,
+    RESULTS,
     ROW_LIMIT,
     SECONDS,
     STRINGS,
@@ -87,7 +88,7 @@ class RowSettings:
     """Which rows are run, and what a result says."""
 
     output: str | None = _setting(
-        PATH,
+        RESULTS,
         default=None,
         help="Write results here; the same command again resumes.",
         short="-o",

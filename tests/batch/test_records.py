@@ -5,7 +5,7 @@ import datetime as dt
 import enum
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import PurePosixPath
 
@@ -222,3 +222,38 @@ def test_no_record_has_no_index() -> None:
     """A line that is no record is told as such."""
     assert index_of(b"hello\n", "record") is None
     assert index_of(b"{}\n", "flat") is None
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_integer_that_is_not_printed(sign: int) -> None:
+    """An integer of more digits than Python prints is told in hexadecimal, as text."""
+    number = sign * 10**5000
+    assert json.loads(json_text({"a": [number]})) == {"a": [hex(number)]}
+    assert json.loads(json_text({number: 1, "b": math.nan})) == {
+        hex(number): 1,
+        "b": None,
+    }
+
+
+class Broken(Mapping[str, int]):
+    """An author's object that cannot be read."""
+
+    def __len__(self) -> int:
+        """Return its size."""
+        return 1
+
+    def __iter__(self) -> Iterator[str]:
+        """Fail."""
+        raise RuntimeError("not now")
+
+    def __getitem__(self, key: str) -> int:
+        """Fail."""
+        raise KeyError(key)
+
+
+def test_an_object_that_cannot_be_read_is_told() -> None:
+    """Whatever an object of the author does when it is read, the line is written."""
+    assert json.loads(json_text({"a": Broken(), "b": 1})) == {
+        "a": f"<{__name__}.Broken, which raises RuntimeError>",
+        "b": 1,
+    }

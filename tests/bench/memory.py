@@ -1,6 +1,6 @@
 """Memory: what a run holds does not grow with its rows.
 
-    python -m tests.bench.memory [ROWS]
+    python -m tests.bench.memory [ROWS [PATH ...]]
 
 Runs ROWS (by default 1,000,000) rows of 1 KB on the mock backend, by every path that
 rows take, beside 5,000 of them. Prints the peaks, and by how much a row adds to them.
@@ -9,10 +9,10 @@ rows take, beside 5,000 of them. Prints the peaks, and by how much a row adds to
 import gzip
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.bench.measured import measure, sglrun
+from tests.bench.measured import Measured, measure, sglrun
 
 FEW = 5_000
 PROGRAM = """
@@ -36,27 +36,29 @@ PATHS: Mapping[str, Sequence[str]] = {
 
 def main() -> None:
     """Measure and print."""
-    many = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    few = peaks(FEW)
-    for path, (peak_mb, cpu_us) in peaks(many).items():
-        grown = (peak_mb - few[path][0]) * (1 << 20) / (many - FEW)
+    arguments = sys.argv[1:]
+    many = int(arguments.pop(0)) if arguments else 1_000_000
+    paths = arguments or list(PATHS)
+    few = {path: cost.peak_mb for path, cost in measured(paths, FEW)}
+    for path, cost in measured(paths, many):
+        grown = (cost.peak_mb - few[path]) * (1 << 20) / (many - FEW)
         print(  # noqa: T201 - a benchmark's result
-            f"{path:6} {many:>9,} rows: peak {peak_mb:4.0f} MB, {grown:4.0f} bytes a "
-            f"row more than of {FEW:,}; {cpu_us:4.0f} us of processor a row"
+            f"{path:6} {many:>9,} rows: peak {cost.peak_mb:4.0f} MB, {grown:4.0f} "
+            f"bytes a row more than of {FEW:,}; {cost.cpu_s / many * 1e6:4.0f} us of "
+            "processor a row",
+            flush=True,
         )
 
 
-def peaks(rows: int) -> Mapping[str, tuple[float, float]]:
-    """Return the peak in MB and the processor's microseconds a row, by path."""
-    found = {}
+def measured(paths: Iterable[str], rows: int) -> Iterator[tuple[str, Measured]]:
+    """Yield what a run of *rows* by each of *paths* costs."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "program.py").write_text(PROGRAM, "utf-8")
         _write_rows(folder, rows)
-        for path, words in PATHS.items():
-            cost = measure(sglrun("program.py", *words, "-b", "mock"), folder)
-            found[path] = (cost.peak_mb, cost.cpu_s / rows * 1e6)
-    return found
+        for path in paths:
+            words = sglrun("program.py", *PATHS[path], "-b", "mock")
+            yield path, measure(words, folder)
 
 
 def _write_rows(folder: Path, rows: int) -> None:
