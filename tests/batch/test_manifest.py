@@ -2,6 +2,7 @@
 
 import base64
 import json
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,3 +79,19 @@ def test_secrets_are_not_written(tmp_path: Path) -> None:
     assert read is not None
     assert read.about == {"note": "bad ***", "rows": 20260101}
     assert read.identity == identity
+
+
+def test_a_manifest_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    """On a full disk the manifest stays as it was, and no half of another beside it."""
+    path = tmp_path / "out.run.json"
+    write_manifest(path, MANIFEST)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_manifest(path, replace(MANIFEST, keys=bytes(10_000)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert read_manifest(path) == MANIFEST
+    assert list(tmp_path.iterdir()) == [path]

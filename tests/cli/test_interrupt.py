@@ -1,6 +1,8 @@
 """Signals and pipes, with real processes."""
 
 import json
+import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -87,7 +89,8 @@ def indices(path: Path) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
 )
 def test_a_signal_drains_and_the_same_command_finishes(
     folder: Path, stand_in: StandIn, number: signal.Signals, code: int
@@ -115,6 +118,59 @@ def test_a_signal_drains_and_the_same_command_finishes(
     assert indices(folder / "out.jsonl") == list(range(ROWS))
     assert len(stand_in.generations) == ROWS
     assert f"{asked} done before" in rest
+
+
+def test_a_run_that_was_held_goes_on(folder: Path, stand_in: StandIn) -> None:
+    """A process that is stopped and continued runs all rows, each once."""
+    slow = SlowRow(stand_in)
+    with started(folder, stand_in, "-o", "out.jsonl", "--limit", "5") as process:
+        assert slow.began.wait(WAIT_S)
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        stand_in.released.set()
+        process.send_signal(signal.SIGCONT)
+        process.communicate(timeout=WAIT_S)
+
+    assert process.returncode == 0
+    assert indices(folder / "out.jsonl") == list(range(5))
+    assert len(stand_in.generations) == 5
+
+
+def test_a_hang_up_that_is_ignored_stops_nothing(
+    folder: Path, stand_in: StandIn
+) -> None:
+    """Under ``nohup`` a run outlives its terminal, and can still be told to stop."""
+    slow = SlowRow(stand_in)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which a child inherits
+    try:
+        with started(folder, stand_in, "-o", "out.jsonl") as process:
+            assert slow.began.wait(WAIT_S)
+            process.send_signal(signal.SIGHUP)
+            process.send_signal(signal.SIGTERM)
+            told(process, "SIGTERM: waiting")
+            stand_in.released.set()
+            process.communicate(timeout=WAIT_S)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+    assert process.returncode == 143
+
+
+def test_results_that_are_taken_away_end_the_run(
+    folder: Path, stand_in: StandIn
+) -> None:
+    """Where the folder is removed, the run ends at the next row, and says why."""
+    (folder / "there").mkdir()
+    slow = SlowRow(stand_in)
+    with started(folder, stand_in, "-o", "there/out.jsonl") as process:
+        assert slow.began.wait(WAIT_S)
+        shutil.rmtree(folder / "there")
+        stand_in.released.set()
+        _, said = process.communicate(timeout=WAIT_S)
+
+    assert process.returncode == 3
+    assert "was removed while the run wrote to it" in said
+    assert len(stand_in.generations) < ROWS
 
 
 def test_grace_ends_the_wait(folder: Path, stand_in: StandIn) -> None:
