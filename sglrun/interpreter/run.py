@@ -43,7 +43,8 @@ def run_program(
         program: what to run.
         arguments: its arguments, besides the bound ones.
         backend: the model side.
-        sampling: the run's parameters.
+        sampling: the run's parameters; a program that is called by another one has
+            those of that one under them.
         inline: generations run in this thread, and the program has ended on return;
             else they run beside it and may go on after the return.
         stream: the body runs in a thread and the state is returned at once; what
@@ -52,9 +53,10 @@ def run_program(
     around = running_settings.get()
     if program.num_api_spec_tokens:
         backend = speculating(backend, program.num_api_spec_tokens)
+    own = sampling or SamplingParams()
     settings = Settings(
         backend=backend,
-        sampling=sampling or SamplingParams(),
+        sampling=own if around is None else own.over(around.sampling),
         inline=inline,
         stream=stream,
     )

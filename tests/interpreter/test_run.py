@@ -423,6 +423,24 @@ def test_a_program_inside_a_program_runs_on_its_backend(
     ]
 
 
+def test_a_program_inside_a_program_has_its_runs_parameters() -> None:
+    """What the run sets holds there too, under what the inner call sets."""
+
+    @sgl.function
+    def outer(s: sgl.ProgramState) -> None:
+        s += ask("plain")["a"] + ask.run("own", temperature=0.5)["a"]
+        for state in ask.run_batch([{"q": "batch"}], num_threads=1):
+            s += state["a"]
+
+    backend = MockBackend(lambda _: "x")
+    outer.run(backend=backend, temperature=0, max_new_tokens=9).sync()
+    drawn = [
+        (r.sampling.temperature, r.sampling.max_new_tokens) for r in backend.requests
+    ]
+
+    assert drawn == [(0, 9), (0.5, 9), (0, 9)]
+
+
 def test_a_batch_gives_every_row_its_state() -> None:
     """Rows by name and by position are run; each state comes with its number."""
     rows: list[Any] = [{"q": "0"}, ("1",), ["2"], {"q": "boom"}, ("x", "extra"), {}]
