@@ -5,9 +5,18 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.live.servers import NotInstalledError, running
+from tests.live.servers import READY_S, NotInstalledError, running
 
 Address = Callable[..., str]
+
+_TEST_S = 300.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give a test the time that the server it waits for may take to start."""
+    for item in items:
+        if item.get_closest_marker("live"):
+            item.add_marker(pytest.mark.timeout(READY_S + _TEST_S))
 
 
 class Rack:
