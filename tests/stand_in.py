@@ -252,6 +252,10 @@ class StandIn:
             self._faults.clear()
             self._always.clear()
 
+    def recover(self) -> None:
+        """End what ``fail_always`` began."""
+        self._always.clear()
+
     def wait_for(self, count: int) -> None:
         """Wait until *count* requests have arrived in all.
 

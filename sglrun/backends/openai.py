@@ -42,6 +42,7 @@ from sglrun.backends.reply import (
 from sglrun.backends.sglang_scoring import Scoring
 from sglrun.errors import (
     BackendError,
+    BackendUnavailableError,
     ConfigError,
     ResponseError,
 )
@@ -179,8 +180,14 @@ class OpenAIBackend(Backend):
         return len(_tokens(self._http, asked))
 
     def get_server_info(self) -> Mapping[str, object]:
-        """Return the address, the kind of server and its models."""
+        """Return the address, the kind of server and its models.
+
+        Raises:
+            BackendUnavailableError: the server cannot answer now.
+        """
         server = detect(self._http, (self._prefix,))
+        if isinstance(server.models.refusal, BackendUnavailableError):
+            raise server.models.refusal
         return {
             "url": self._http.base_url + self._prefix,
             "kind": server.dialect.name,

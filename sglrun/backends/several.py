@@ -98,6 +98,10 @@ class SeveralServers(Backend):
         urls = [server.url for server in self._servers]
         return {"servers": ", ".join(urls), **dict(zip(urls, told, strict=True))}
 
+    def pause_s(self) -> float:
+        """Return how long no server wants another request, in seconds."""
+        return min(server.backend.pause_s() for server in self._servers)
+
     def close(self) -> None:
         """Close every backend; safe to call twice."""
         for server in self._servers:
@@ -203,6 +207,9 @@ class _OfRow(Backend):
 
     def get_server_info(self) -> Mapping[str, object]:
         return self._servers.get_server_info()
+
+    def pause_s(self) -> float:
+        return self._servers.pause_s()
 
 
 def create_several(name: str, options: BackendOptions) -> SeveralServers:

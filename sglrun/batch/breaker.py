@@ -2,7 +2,8 @@
 
 A server is down when it answered before and nothing is reached there any more, or when
 several requests in a row came back with what a proxy or a dying process says. Then all
-requests wait but one at a time, which tries.
+requests wait but one at a time, which tries. A connection that breaks can also be what
+a request does to its server: then something else is asked of the server to tell.
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ _DOWN: Mapping[int | None, str] = {
     504: "gateway timeout",
     529: "overloaded",
 }
+# What a request may bring about itself.
+_DOUBTFUL = frozenset({None, 502, 504})
 
 
 class Breaker:
@@ -80,12 +83,32 @@ class Breaker:
         self._answered = True
         return self._close()
 
-    def failed(self, error: BackendError, number: int, now: float) -> bool:
+    def is_in_doubt(self, error: BackendError, number: int) -> bool:
+        """Return whether *error* opens it unless the server is found to be alive."""
+        gone = isinstance(error, BackendUnreachableError)
+        if gone or not _speaks_of_server(error) or error.http_status not in _DOUBTFUL:
+            return False
+        others = self._failed - {number}
+        enough = self._answered and len(others) + 1 >= _ENOUGH
+        return enough if self.error is None else self._trying == number
+
+    def failed(
+        self, error: BackendError, number: int, now: float, *, alive: bool = False
+    ) -> bool:
         """Note that the request *number* failed.
+
+        Args:
+            error: how it failed.
+            number: tells requests apart.
+            now: the time.
+            alive: the server has answered something else meanwhile.
 
         Returns:
             Whether that says only that the server is down, nothing of the request.
         """
+        if alive:
+            self._close()
+            return False
         if not _speaks_of_server(error):
             if error.http_status is not None:
                 self._close()

@@ -26,6 +26,8 @@ from sglrun.lang.prompt import Prompt
 Answer = TypeVar("Answer", Completion, Selection)
 Given = TypeVar("Given")
 
+_FIRST_5XX = 500
+
 
 class LimitedBackend(Backend):
     """Sends what one row asks to the backend of the run.
@@ -183,12 +185,21 @@ class LimitedBackend(Backend):
             try:
                 answer, usage = send()
             except BackendError as exc:
-                if self._limits.failed(slot, exc):
+                doubt = self._limits.is_in_doubt(slot, exc)
+                if self._limits.failed(slot, exc, alive=doubt and self._is_alive()):
                     raise _ServerDownError(exc) from exc
                 raise
             self._limits.answered(slot, usage, self._backend.pause_s())
         self._meter.add(usage)
         return answer
+
+    def _is_alive(self) -> bool:
+        """Return whether the server answers anything at all; waits."""
+        try:
+            self._backend.get_server_info()
+        except BackendError as exc:
+            return exc.http_status is not None and exc.http_status < _FIRST_5XX
+        return True
 
     def _again(self, retries: Retries, error: BackendError, began: float) -> bool:
         """Wait after *error*; return whether the request is to be sent again."""

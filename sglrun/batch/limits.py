@@ -17,7 +17,14 @@ from sglrun.backends.base import Usage
 from sglrun.batch.allowance import Allowance, Held, may_have_cost
 from sglrun.batch.breaker import Breaker
 from sglrun.batch.needs import Need
-from sglrun.batch.notices import at, down, gone, shut_out, slow_down
+from sglrun.batch.notices import (
+    down,
+    gone,
+    shut_out,
+    slowed_down,
+    waiting_for,
+)
+from sglrun.batch.pause import Pause
 from sglrun.batch.retries import RetryPolicy
 from sglrun.batch.window import Window
 from sglrun.errors import BackendError, RateLimitError, RunStoppedError, SglrunError
@@ -25,8 +32,6 @@ from sglrun.errors import BackendError, RateLimitError, RunStoppedError, SglrunE
 PATIENCE_S = 120.0
 """How long a server that goes down is waited for, where nobody says."""
 
-_LONGEST_PAUSE_S = 60.0
-_WORTH_SAYING_S = 5.0
 _NOTHING = Need()
 
 
@@ -96,9 +101,8 @@ class Limits:
         self._draining = False
         self._window = Window(max_in_flight)
         self._breaker = Breaker(patience_s)
-        self._paused_until = self._answered_at = float("-inf")
-        self._has_said_pause = False
-        self._empty = (float("inf"), float("inf"))  # from when to when nothing is left
+        self._pause = Pause()
+        self._answered_at = float("-inf")
 
     @property
     def failure(self) -> SglrunError | None:
@@ -118,13 +122,10 @@ class Limits:
     @property
     def waiting(self) -> str:
         """What all wait for, in words; empty if they do not."""
-        now = self.clock()
-        if self._breaker.noticed:
-            since, until = self._breaker.since, self._breaker.until
-            return f"server down since {at(since - now)}, waiting to {at(until - now)}"
-        if self._paused_until - now > _WORTH_SAYING_S:
-            return f"rate limited until {at(self._paused_until - now)}"
-        return ""
+        now, breaker = self.clock(), self._breaker
+        if breaker.noticed:
+            return waiting_for(breaker.since - now, breaker.until - now)
+        return slowed_down(self._pause.wait_s(now)) if self._pause.is_long(now) else ""
 
     def next_number(self) -> int:
         """Return a number for a request that no other has."""
@@ -196,18 +197,25 @@ class Limits:
             usage: what it cost.
             pause_s: how long the server wants no other request.
         """
+        note = ""
         with self._lock:
             self._answered_at = self.clock()
             self._window.grow()
             told = usage.prompt_tokens or usage.completion_tokens
             self._settle(slot, usage if told else None)
             is_back = self._breaker.answered()
-            note = self._used_up(slot.began, pause_s) if pause_s > 0 else ""
+            if pause_s > 0:
+                note = self._pause.used_up(pause_s, self.clock(), slot.began)
             self._wake()
         self._say("the server is back" if is_back else "", note)
 
-    def failed(self, slot: Slot, error: BackendError) -> bool:
-        """Note that the request in *slot* failed.
+    def is_in_doubt(self, slot: Slot, error: BackendError) -> bool:
+        """Return whether *error* may be the server's fault or the request's own."""
+        with self._lock:
+            return self._breaker.is_in_doubt(error, slot.number)
+
+    def failed(self, slot: Slot, error: BackendError, *, alive: bool = False) -> bool:
+        """Note that the request in *slot* failed, of a server that is *alive* or not.
 
         Returns:
             Whether that says only that the server is down, nothing of the request,
@@ -219,9 +227,10 @@ class Limits:
             if not may_have_cost(error):
                 self._settle(slot, Usage())
             if isinstance(error, RateLimitError) and error.retryable:
-                note = self._throttled(slot.began, error.retry_after_s)
+                self._window.cut(slot.began, now)
+                note = self._pause.ask(error.retry_after_s or 0.0, now)
             breaker, knew = self._breaker, self._breaker.noticed
-            is_down = breaker.failed(error, slot.number, now)
+            is_down = breaker.failed(error, slot.number, now, alive=alive)
             since_s, left_s = now - breaker.since, breaker.until - now
             if is_down and left_s <= 0:
                 self._fail(_stopped(gone(since_s, error), error))
@@ -253,30 +262,6 @@ class Limits:
         held, slot.held = slot.held, None
         if held is not None:
             self.allowance.settle(held, usage, self.clock())
-
-    def _throttled(self, began: float, hint_s: float | None) -> str:
-        self._window.cut(began, self.clock())
-        return "" if hint_s is None else self._pause(hint_s)
-
-    def _used_up(self, began: float, seconds: float) -> str:
-        """Let none go, as nothing is left for *seconds*; return what is to be said."""
-        now, (since, until) = self.clock(), self._empty
-        if since <= began < until:
-            # It was sent while nothing was left, and answered: that is not to be
-            # believed, here or later.
-            self._empty = (float("-inf"), float("inf"))
-            return ""
-        self._empty = (now, now + seconds)
-        return self._pause(seconds)
-
-    def _pause(self, seconds: float) -> str:
-        """Let none go for *seconds*; return what is to be said."""
-        now, pause_s = self.clock(), min(seconds, _LONGEST_PAUSE_S)
-        self._paused_until = max(self._paused_until, now + pause_s)
-        if self._has_said_pause or pause_s < _WORTH_SAYING_S:
-            return ""
-        self._has_said_pause = True
-        return slow_down(pause_s, seconds)
 
     def _say(self, *notes: str) -> None:
         """Tell *notes*; not under the lock, as a display may ask what is waited for."""
@@ -319,7 +304,7 @@ class Limits:
             return float("inf")
         return max(
             breaker.wait_s(now),
-            self._paused_until - now,
+            self._pause.wait_s(now),
             self.allowance.wait_s(need, now),
         )
 

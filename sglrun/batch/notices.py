@@ -17,6 +17,16 @@ def down(since_s: float, left_s: float, error: Exception) -> str:
     )
 
 
+def waiting_for(since_s: float, left_s: float) -> str:
+    """Return the same in few words, for a display."""
+    return f"server down since {at(since_s)}, waiting to {at(left_s)}"
+
+
+def slowed_down(pause_s: float) -> str:
+    """Return that all wait for *pause_s*, in few words."""
+    return f"rate limited until {at(pause_s)}"
+
+
 def gone(waited_s: float, error: Exception) -> str:
     """Return that the server was waited for in vain."""
     return (

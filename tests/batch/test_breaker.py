@@ -131,3 +131,27 @@ def test_an_error_of_the_model_shows_that_it_is_back() -> None:
     breaker.failed(BadRequestError("400", http_status=400), 2, 2.0)
 
     assert breaker.wait_s(2.0) == 0.0
+
+
+@pytest.mark.parametrize("error", [BROKEN, unavailable(502), unavailable(504)])
+def test_what_a_request_may_have_done_itself_is_in_doubt(error: BackendError) -> None:
+    """Before it opens for that, something else is asked; an answer keeps it closed."""
+    breaker = answered()
+    doubts = []
+    for number in (1, 2, 3):
+        doubts.append(breaker.is_in_doubt(error, number))
+        breaker.failed(error, number, 1.0, alive=doubts[-1])
+
+    assert doubts == [False, False, True]
+    assert breaker.error is None
+
+
+@pytest.mark.parametrize("error", [REFUSED, unavailable(503), unavailable(529)])
+def test_what_a_server_says_of_itself_is_in_no_doubt(error: BackendError) -> None:
+    """A refused connection, and a server that says it is overloaded, are clear."""
+    breaker = answered()
+    for number in (1, 2, 3):
+        assert not breaker.is_in_doubt(error, number)
+        breaker.failed(error, number, 1.0)
+
+    assert breaker.error is error

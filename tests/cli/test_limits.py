@@ -13,7 +13,7 @@ from typing import IO, Any
 import pytest
 
 from tests.cli.process import WAIT_S, command, environment, sglrun
-from tests.stand_in import Fault, Handler, StandIn, hang, status
+from tests.stand_in import Fault, Handler, StandIn, hang, reset, status
 from tests.stand_in_model import Json, PretendModel
 
 PROGRAM = """\
@@ -160,14 +160,39 @@ def test_a_server_that_stays_away_ends_the_run(folder: Path) -> None:
 
 def test_a_proxy_that_finds_no_server_is_waited_for(folder: Path) -> None:
     """502 for all, as while the server behind a proxy restarts, fails no row."""
-    with StandIn() as server:
-        for _ in range(10):
-            server.fail(answer, path=PATH)
-        server.fail(*[status(502)] * 7, path=PATH)
-        run = batch(folder, server, "-j", "3", "--retries", "4")
+    answered: list[str] = []
 
-    assert run.returncode == 0, run.stderr
-    assert "the server is down since" in run.stderr
+    def note(prompt: str, _: Json) -> str:
+        answered.append(prompt)
+        if len(answered) == 10:
+            server.fail_always(status(502))
+        return f" {len(prompt)}"
+
+    with (
+        StandIn(PretendModel(answer=note)) as server,
+        running(folder, server.url, "-j", "4", "--retries", "1") as run,
+    ):
+        next(line for line in errors(run) if "server is down since" in line)
+        server.recover()
+        _, told = run.communicate(timeout=WAIT_S)
+
+    assert run.returncode == 0, told
+    assert [result["status"] for result in results(folder)] == ["ok"] * 40
+
+
+def test_rows_that_break_the_connection_fail_alone(folder: Path) -> None:
+    """Requests that a server breaks off, one after another, are no server that is down.
+
+    Their rows fail; the others run.
+    """
+    with StandIn() as server:
+        server.fail(*[answer] * 3, *[reset] * 5, path=PATH)
+        run = batch(folder, server, "-j", "1", "--retries", "0")
+    found = [result["status"] for result in results(folder)]
+
+    assert run.returncode == 1
+    assert found == ["ok"] * 3 + ["error"] * 5 + ["ok"] * 32
+    assert "the server is down" not in run.stderr
 
 
 def answer(handler: Handler) -> None:
