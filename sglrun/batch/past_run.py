@@ -71,6 +71,7 @@ class PastRun:
         command: what was typed.
         versions: of what was used, by name.
         url: the server's address.
+        server: what answered there, as it calls itself.
         input: where its rows came from.
         limit: how many of them were asked for at most.
         prices: what a million tokens cost: prompt, completion, cached.
@@ -86,6 +87,7 @@ class PastRun:
     command: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     url: str | None = None
+    server: str | None = None
     input: str | None = None
     limit: int | None = None
     prices: Mapping[str, float] | None = None
@@ -96,6 +98,7 @@ def past_run(manifest: Manifest) -> PastRun:
     """Return what *manifest* tells, as far as it was written by this version."""
     about = manifest.about
     versions, prices, limit = (about.get(k) for k in ("versions", "prices", "limit"))
+    answered = about.get("answered")
     return PastRun(
         complete=manifest.state == "complete",
         alive=manifest.state == "running" and _is_alive(manifest.pid),
@@ -106,6 +109,7 @@ def past_run(manifest: Manifest) -> PastRun:
         command=str(about.get("command") or ""),
         versions=versions if isinstance(versions, Mapping) else {},
         url=_text(about.get("url")),
+        server=_text(answered.get("server")) if isinstance(answered, Mapping) else None,
         input=_text(about.get("input")),
         limit=limit if isinstance(limit, int) else None,
         prices=_prices(prices),

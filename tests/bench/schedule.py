@@ -1,66 +1,50 @@
 """The schedule: tokens that are not computed again, by the order of the rows.
 
-    python -m tests.bench.schedule [TEXTS.jsonl [DOCUMENTS [QUESTIONS [THREADS ...]]]]
+    python -m tests.bench.schedule [TEXTS.jsonl [DOCUMENTS [QUESTIONS [CELLS]]]]
 
-Two sets are run on the embedded engine, by the real command: a question on each text
-after eight worked examples, and QUESTIONS on each of DOCUMENTS, shuffled. The texts are
-the first fields of the rows of TEXTS (such as GSM8K), or made up. A best order and a
-cache without end read each edge of the tree of prompts once; printed is how many prompt
-tokens that leaves to be cached, how many a run had cached, and its time.
+Two sets are run on the embedded engine, with a cache of CELLS tokens: a question on
+each text after eight worked examples, and QUESTIONS on each of DOCUMENTS, shuffled. The
+texts are the first fields of the rows of TEXTS (such as GSM8K), or made up. The best
+order and a cache without end read each edge of the tree of prompts once; printed is how
+many prompt tokens that leaves to be cached, how many a run had cached, and its time.
 """
 
 import json
 import random
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from typing import Literal
 
+import sglrun as sgl
 from sglrun.backends.local import store
 from sglrun.backends.local.backend import LocalBackend
+from sglrun.backends.local.context import ContextSettings
+from sglrun.batch.rows import Row
+from sglrun.batch.runner import BatchOptions, BatchRunner
+from sglrun.interpreter.fan_out import auto_num_threads
 from sglrun.lang.prompt import Prompt
-from tests.bench.measured import sglrun
 
-PROGRAMS = {
-    "few-shot": """
-import json, sglrun as sgl
-SHOTS = json.load(open("shots.json"))
 
 @sgl.function
-def ask(s, document, question):
-    for shot in SHOTS:
-        s += f"Story: {shot}\\nIn short: yes.\\n\\n"
-    s += f"Story: {document}\\n{question}" + sgl.gen("a", max_tokens=8, temperature=0)
-""",
-    "documents": """
-import sglrun as sgl
+def ask(s: sgl.ProgramState, head: str, document: str, question: str) -> None:
+    """Ask one question about one document."""
+    s += f"{head}{document}\n\n{question}"
+    s += sgl.gen("answer", max_tokens=4, temperature=0)
 
-@sgl.function
-def ask(s, document, question):
-    s += "Answer a question about a document.\\n\\n"
-    s += f"{document}\\n\\nQuestion: {question}\\nAnswer:"
-    s += sgl.gen("a", max_tokens=8, temperature=0)
-""",
-}
+
 SHOTS = 8
 WORDS = ("ship", "salt", "tin", "wool", "glass", "harbour", "letter", "road", "bread")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Rows of a program.
-
-    Attributes:
-        name: the program's.
-        rows: its rows.
-        prompts: their prompts, to know what they share.
-    """
+    """Rows: the head, the document and the question of each."""
 
     name: str
-    rows: Sequence[dict[str, str]]
-    prompts: Sequence[str]
+    rows: Sequence[tuple[str, str, str]]
 
 
 def texts(path: str | None) -> Iterator[str]:
@@ -73,34 +57,28 @@ def texts(path: str | None) -> Iterator[str]:
         yield " ".join(drawn.choices(WORDS, k=50)) + "."
 
 
-def few_shot(source: Iterator[str], rows: int, folder: Path) -> Work:
+def few_shot(source: Iterator[str], rows: int) -> Work:
     """Return one question on each of *rows* texts, after the same examples."""
-    shots = [next(source) for _ in range(SHOTS)]
-    (folder / "shots.json").write_text(json.dumps(shots), "utf-8")
-    head = "".join(f"Story: {shot}\nIn short: yes.\n\n" for shot in shots)
-    asked = [{"document": next(source), "question": "In short:"} for _ in range(rows)]
-    prompts = [f"{head}Story: {row['document']}\n{row['question']}" for row in asked]
-    return Work(name="few-shot", rows=asked, prompts=prompts)
+    shots = (f"Story: {next(source)}\nIn short: yes.\n\n" for _ in range(SHOTS))
+    head = "".join(shots) + "Story: "
+    asked = [(head, next(source), "In short:") for _ in range(rows)]
+    return Work(name="few-shot", rows=asked)
 
 
 def documents(source: Iterator[str], number: int, questions: int) -> Work:
     """Return *questions* on each of *number* documents of 5 to 15 texts, shuffled."""
-    drawn = random.Random(7)  # noqa: S311
+    drawn = random.Random(7)  # noqa: S311 - the same at each run
+    head = "Answer a question about a document.\n\n"
     asked = []
     for _ in range(number):
         stories = [next(source) for _ in range(drawn.randint(5, 15))]
         document = "\n".join(f"{at}. {text}" for at, text in enumerate(stories, 1))
         asked += [
-            {"document": document, "question": f"Which story is about {word}?"}
+            (head, document, f"Which story is about {word}?\nAnswer:")
             for word in drawn.sample(WORDS, questions)
         ]
     drawn.shuffle(asked)
-    head = "Answer a question about a document.\n\n"
-    prompts = [
-        f"{head}{row['document']}\n\nQuestion: {row['question']}\nAnswer:"
-        for row in asked
-    ]
-    return Work(name="documents", rows=asked, prompts=prompts)
+    return Work(name="documents", rows=asked)
 
 
 def optimum(backend: LocalBackend, work: Work) -> tuple[int, int, int]:
@@ -110,8 +88,9 @@ def optimum(backend: LocalBackend, work: Work) -> tuple[int, int, int]:
     """
     heads: set[int] = set()
     whole = longest = 0
-    for text in work.prompts:
-        tokens, chained = backend._read(Prompt(text=text), new=8).tokens, 0
+    for head, document, question in work.rows:
+        text = f"{head}{document}\n\n{question}"
+        tokens, chained = backend._read(Prompt(text=text), new=4).tokens, 0
         whole += len(tokens)
         longest = max(longest, len(tokens))
         for token in tokens:
@@ -120,50 +99,63 @@ def optimum(backend: LocalBackend, work: Work) -> tuple[int, int, int]:
     return whole, whole - len(heads), longest
 
 
-def run(work: Work, folder: Path, *options: str) -> tuple[int, float]:
+def run(
+    backend: LocalBackend, work: Work, order: Literal["input", "prefix"], threads: int
+) -> tuple[int, float]:
     """Return the tokens that a run had cached, and its seconds."""
-    (folder / "program.py").write_text(PROGRAMS[work.name], "utf-8")
-    (folder / "in.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in work.rows), "utf-8"
-    )
-    words = sglrun("program.py", "in.jsonl", "-o", "out", "--overwrite", *options)
-    subprocess.run(words, cwd=folder, check=True)
-    manifest = json.loads((folder / "out.run.json").read_text("utf-8"))
-    last = manifest["about"]["last run"]
-    sent = last["prefix"]["usage"]
-    read_before = sent["prompt_tokens"] - sent["cached_tokens"] if sent else 0
-    return last["usage"]["cached_tokens"] - read_before, last["seconds"]
+    backend.flush_cache()
+    names = ("head", "document", "question")
+    rows = [
+        Row(
+            index=index,
+            line=index + 1,
+            content=b"",
+            fields=dict(zip(names, values, strict=True)),
+            raw=dict.fromkeys(names, ""),
+        )
+        for index, values in enumerate(work.rows)
+    ]
+    options = BatchOptions(schedule=order, num_threads=threads, order="completion")
+    program = ask.bind(head=work.rows[0][0])
+    with BatchRunner(program, backend, options) as runner:
+        failed = [result.error for result in runner.results(rows) if result.error]
+        summary = runner.summary()
+    assert not failed, failed[0]
+    return summary.saved_tokens, summary.seconds
 
 
 def main() -> None:
     """Measure and print."""
     path, *numbers = sys.argv[1:] or [""]
-    number, questions, *threads = map(int, numbers or ["24", "6"])
-    backend = LocalBackend(store.find_model())
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        source = texts(path or None)
-        works = [
-            few_shot(source, number * questions // 2, folder),
-            documents(source, number, questions),
-        ]
-        for work in works:
-            whole, best, longest = optimum(backend, work)
-            print(  # noqa: T201 - a benchmark's result
-                f"{work.name}: {len(work.rows)} rows of up to {longest} tokens, "
-                f"{whole} in all; at best {best} cached ({best / whole:.1%})"
+    defaults = ("24", "6", "16384")[len(numbers) :]
+    number, questions, cells = map(int, (*numbers, *defaults))
+    settings = ContextSettings(cells=cells)
+    backend = LocalBackend(store.find_model(), settings=settings)
+    source = texts(path or None)
+    works = [
+        few_shot(source, number * questions // 2),
+        documents(source, number, questions),
+    ]
+    orders: tuple[Literal["input", "prefix"], ...] = ("input", "prefix")
+    for work in works:
+        whole, best, longest = optimum(backend, work)
+        say(
+            f"{work.name}: {len(work.rows)} rows of up to {longest} tokens, {whole} in "
+            f"all; at best {best} cached ({best / whole:.1%})"
+        )
+        for order, threads in product(orders, (4, auto_num_threads())):
+            cached, seconds = run(backend, work, order, threads)
+            say(
+                f"  {order:6} -j {threads:3} {cached:8} cached ({cached / whole:.1%}), "
+                f"{cached / best:.1%} of the best, {seconds:.0f} s"
             )
-            for order in ("input", "prefix"):
-                for most in map(str, threads or [4, 96]):
-                    options = ("--schedule", order, "-j", most)
-                    cached, seconds = run(work, folder, *options)
-                    print(  # noqa: T201
-                        f"  {order:6} -j {most:3} {cached:8} cached "
-                        f"({cached / whole:.1%}), {cached / best:.1%} of the best, "
-                        f"{seconds:.0f} s",
-                        flush=True,
-                    )
     backend.close()
+
+
+def say(line: str) -> None:
+    """Print *line* at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

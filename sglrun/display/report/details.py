@@ -96,10 +96,12 @@ def slowest_section(subject: Subject) -> Content:
     rows = [row for row in subject.findings.samples.slowest if row.usage.requests]
     if not rows:
         return None
+    named = any(row.id is not None for row in rows)
+    heads = ("row", *([" id "] if named else []), *_COSTS)
     cells = [
         [
             f"{row.index:,}",
-            None if row.id is None else cut_text(row.id),
+            *([None if row.id is None else cut_text(row.id)] if named else []),
             wording.latency(row.seconds),
             f"{row.usage.requests:,}",
             f"{row.usage.prompt_tokens:,}",
@@ -109,17 +111,10 @@ def slowest_section(subject: Subject) -> Content:
         ]
         for row in rows
     ]
-    heads = (
-        "row",
-        " id ",
-        "took",
-        "requests",
-        "prompt",
-        "cached",
-        "completion",
-        "tries",
-    )
     return section("Slowest rows", table(heads, cells))
+
+
+_COSTS = ("took", "requests", "prompt", "cached", "completion", "tries")
 
 
 def _kind(kind: ErrorKind) -> Html:

@@ -88,6 +88,8 @@ def _run_facts(run: PastRun) -> Iterator[tuple[str, Content]]:
         yield "ended", run.last.ended
     if run.url:
         yield "server", run.url
+    if run.server:
+        yield "it is", run.server
     for name, value in run.identity.items():
         if value and name not in _IN_HEADER:
             yield name, element("span", value, class_="code text")

@@ -86,7 +86,7 @@ h3 + .facts, h3 + dl { margin-top: 0.4rem; }
   gap: 0.15rem 1.5rem; }
 .facts dt { color: var(--soft); }
 .facts dd { overflow-wrap: anywhere; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; min-height: min-content; }
 table { border-collapse: collapse; width: 100%; font-size: 0.87rem; }
 th { font-weight: 500; font-size: 0.8rem; color: var(--soft); text-align: left; }
 th, td { padding: 0.28rem 1.2rem 0.28rem 0; vertical-align: top; }
