@@ -53,7 +53,7 @@ class TracedStream:
 
     def following(self, marks: Marks) -> Following:
         """Return what is said from the first text with an unknown value on."""
-        characters, last = 0, None
+        found = Following()
         names: dict[str, None] = {}
         said = [(p.value, where) for p, where in self.pieces if isinstance(p, ir.Text)]
         for text, where in said:
@@ -61,9 +61,12 @@ class TracedStream:
                 if isinstance(part, Mark):
                     names |= {each.name or "…": None for each in part.value.parts()}
                 elif names:
-                    characters += len(part)
-                    last = where
-        return Following(characters=characters, where=last, names=tuple(names))
+                    found = Following(
+                        characters=found.characters + len(part),
+                        where=where,
+                        names=tuple(names),
+                    )
+        return found
 
     def forget_from(self, where: str | None) -> None:
         """Forget what was added from the first piece of the line *where* on."""

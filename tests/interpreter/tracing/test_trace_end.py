@@ -24,6 +24,11 @@ def within(s: Any, lang: str, q: str) -> None:
     s += f"Write {lang}. {RULES}Q: {q} A: " + sgl.gen("a")
 
 
+def then_another(s: Any, lang: str, q: str) -> None:
+    s += f"{lang}: {RULES}"
+    s += q + sgl.gen("a")
+
+
 def several(s: Any, a: str, b: str, c: str, d: str) -> None:
     s += sgl.user(f"{a} {b} {c} {d} {a}")
     s += sgl.assistant(RULES + sgl.gen("a"))
@@ -81,6 +86,10 @@ def whole(s: Any) -> None:
             several,
             "move {a}, {b}, {c} and 1 more from @1 to below @2: "  # noqa: ISC004
             f"{len(RULES) + 4} more @",
+        ),
+        (
+            then_another,
+            f"put {{lang}} at the end of what @1 says: {len(RULES) + 2} more @",
         ),
         (few, "no change is worth it: only 4 constant characters come after {q}"),
         (last, "no change is needed: what follows is the row's own text"),
