@@ -22,8 +22,9 @@ import sglrun as sgl
 from sglrun.backends.local import store
 from sglrun.backends.local.backend import LocalBackend
 from sglrun.backends.local.context import ContextSettings
+from sglrun.batch.options import BatchOptions
 from sglrun.batch.rows import Row
-from sglrun.batch.runner import BatchOptions, BatchRunner
+from sglrun.batch.runner import BatchRunner
 from sglrun.interpreter.fan_out import auto_num_threads
 from sglrun.lang.prompt import Prompt
 
