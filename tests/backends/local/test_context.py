@@ -77,3 +77,20 @@ def test_what_is_moved_stays_what_it_was(model: Model, context: Context) -> None
 
     assert context.room == 256 - 2 - 40 - 60
     assert np.array_equal(read(context, tokens[40:80], start=40, sequence=2), alone)
+
+
+def test_a_moved_copy_leaves_the_others_as_they_are(
+    model: Model, context: Context
+) -> None:
+    """Cells that are copied to a later place change nothing in those they come from."""
+    tokens = Tokenizer(model).encode(TEXT)[:LENGTH]
+    alone = read(context, tokens[:80])
+    context.truncate(0, 60)
+    context.fork(0, 1, 40)
+    moved = context.append(0, 1, range(20, 40), 20)
+    after = read(context, tokens[60:80], start=60)
+    read(context, tokens[:5], start=60, sequence=1)
+    context.compact()
+
+    assert moved
+    assert np.array_equal(after, alone)

@@ -23,6 +23,7 @@ from sglrun.backends.base import (
 )
 from sglrun.backends.local import gguf
 from sglrun.backends.local.backend import LocalBackend
+from sglrun.config import resolve_config
 from sglrun.errors import (
     BackendError,
     BadRequestError,
@@ -543,6 +544,21 @@ def test_a_run_creates_it_by_name(created: LocalBackend, model_path: Path) -> No
     assert (created.kind, created.model) == ("local", model_path.stem)
     assert created.chat_template.name == "qwen"
     assert (info["context_length"], info["cached_tokens"]) == (8192, 0)
+    assert info["exact"] is True
+
+
+def test_a_run_may_ask_for_speed(model_path: Path) -> None:
+    """``--no-exact`` reaches the engine, which answers all the same."""
+    config = resolve_config(
+        {"backend": "local", "model": str(model_path), "exact": False}
+    )
+    backend = create_backend(config.backend_name, config.backend_options)
+    answer = backend.generate(ask("The sky is", max_new_tokens=2, ignore_eos=True))
+    told = backend.get_server_info()["exact"]
+    backend.close()
+
+    assert told is False
+    assert answer.usage.completion_tokens == 2
 
 
 def test_wrong_options_are_refused(tmp_path: Path, model_path: Path) -> None:
