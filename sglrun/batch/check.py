@@ -3,10 +3,11 @@
 import re
 import types
 import typing
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 
+from sglrun.batch.digests import DigestIndex, digest
 from sglrun.batch.rows import Row, given
 from sglrun.errors import ProgramError
 from sglrun.interpreter.program import Program
@@ -41,11 +42,10 @@ def check_rows(program: Program, rows: Iterable[Row]) -> Iterator[Complaint]:
 
     A row fails that is no JSON object, lacks an argument, gives one a value of a type
     that its annotation rules out, or says a field twice (a run takes the last). An id
-    that came before is told and does not fail. Of each id that was seen 8 bytes are
-    held.
+    that came before is told and does not fail. Of each id some 50 bytes are held.
     """
     expected = _expected(program)
-    seen: dict[bytes, int] = {}
+    seen = _Seen()
     for row in rows:
         if (error := row.error_for(program)) is not None:
             yield _not_a_row(row.line, str(error))
@@ -56,10 +56,27 @@ def check_rows(program: Program, rows: Iterable[Row]) -> Iterator[Complaint]:
         yield from _unfit(program, row.line, taken.arguments, expected)
         if taken.id is None:
             continue
-        first = seen.setdefault(_digest(taken.id), row.line)
+        first = seen.first_line(taken.id, row.line)
         if first != row.line:
             message = f"the id {taken.id} is that of line {first} too"
             yield Complaint(row.line, message, fails=False)
+
+
+class _Seen:
+    """Where each id stood first."""
+
+    def __init__(self) -> None:
+        self._ids = DigestIndex()
+        self._lines = array("Q")
+
+    def first_line(self, text: str, line: int) -> int:
+        """Return where the id *text*, which stands in *line*, stood first."""
+        key = digest(text.encode("utf-8", "surrogatepass"))
+        before = self._ids.take(key)
+        first = line if before is None else self._lines[before]
+        self._ids.add(key)
+        self._lines.append(first)
+        return first
 
 
 def _not_a_row(line: int, words: str) -> Complaint:
@@ -153,7 +170,3 @@ def _name(kind: object) -> str:
 def _shown(value: object, most: int = 40) -> str:
     text = repr(value)
     return text if len(text) <= most else f"{text[:most]}…"
-
-
-def _digest(text: str) -> bytes:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -40,7 +40,7 @@ def _refuse(constant: str) -> NoReturn:
     raise _ConstantError(f"{constant} is no number of JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_decode = json.JSONDecoder(parse_constant=_refuse).raw_decode
 # Finds the end of any value, whatever Python makes of its integers.
 _END_FINDER = json.JSONDecoder(parse_constant=_refuse, parse_int=len)
 
@@ -65,37 +65,40 @@ def parse_members(text: str | bytes) -> Members:
 
 def _parse_object(line: str) -> Members:
     found = Members({}, {}, {}, {})
+    fields, raw, unread = found.fields, found.raw, found.unread
     mark, at = _next(_opened, line, 0, "'{'")
     while mark != "}":
         if line[at : at + 1] != '"':
             raise json.JSONDecodeError("a name in double quotes must stand", line, at)
-        name, at = _DECODER.raw_decode(line, at)
+        name, at = _decode(line, at)
         _, at = _next(_named, line, at, "':'")
-        if name in found.raw:
+        if name in raw:
             found.repeated[name] = at + 1
-        end = _parse_value(found, name, line, at)
-        found.raw[name] = line[at:end]
+            unread.pop(name, None)
+        try:
+            fields[name], end = _decode(line, at)
+        except ValueError as exc:
+            end = _end_of_unread(line, at, exc)
+            fields.pop(name, None)
+            unread[name] = at + 1
+        raw[name] = line[at:end]
         mark, at = _next(_separated, line, end, "',' or '}'")
     if at != len(line):
         raise json.JSONDecodeError("something stands after the object", line, at)
     return found
 
 
-def _parse_value(found: Members, name: str, line: str, at: int) -> int:
-    """Parse the value of *name* that begins at *at*; return where it ends."""
-    try:
-        found.fields[name], end = _DECODER.raw_decode(line, at)
-    except json.JSONDecodeError:
-        raise
-    except _ConstantError as exc:
-        raise json.JSONDecodeError(str(exc), line, at) from exc
-    except ValueError:
-        found.fields.pop(name, None)
-        found.unread[name] = at + 1
-        return _END_FINDER.raw_decode(line, at)[1]
-    if found.unread:
-        found.unread.pop(name, None)
-    return end
+def _end_of_unread(line: str, at: int, error: ValueError) -> int:
+    """Return where the value ends that begins at *at*.
+
+    Raises:
+        json.JSONDecodeError: it is no JSON, by *error*.
+    """
+    if isinstance(error, json.JSONDecodeError):
+        raise error
+    if isinstance(error, _ConstantError):
+        raise json.JSONDecodeError(str(error), line, at) from error
+    return _END_FINDER.raw_decode(line, at)[1]
 
 
 def _next(

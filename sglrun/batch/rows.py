@@ -16,6 +16,7 @@ from sglrun.interpreter.program import Program
 _SHOWN = 60
 _WHITE = b" \t\r\n"
 _NO_JSON = b"?"
+_NONE: Mapping[str, RowError] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +113,9 @@ class RowReader:
                 content=lines.content,
                 fields=found.fields,
                 raw=found.raw,
-                unread={
-                    name: _long_integer(name, f"{self.source.name}:{lines.number}:{at}")
-                    for name, at in found.unread.items()
-                },
+                unread=_unread(found, f"{self.source.name}:{lines.number}")
+                if found.unread
+                else _NONE,
                 repeated=found.repeated,
                 error=error,
             )
@@ -182,9 +182,12 @@ def _row_error(cause: BaseException | None, lines: _Lines, name: str) -> RowErro
     return RowError(f"{name}:{lines.number}:{column}: {what}: {shown!r}")
 
 
-def _long_integer(name: str, where: str) -> RowError:
-    return RowError(
-        f"{where}: {name!r} has an integer of more than "
-        f"{sys.get_int_max_str_digits():,} digits, the most that Python reads "
-        "(PYTHONINTMAXSTRDIGITS sets how many)"
-    )
+def _unread(found: Members, where: str) -> Mapping[str, RowError]:
+    digits = sys.get_int_max_str_digits()
+    return {
+        name: RowError(
+            f"{where}:{column}: {name!r} has an integer of more than {digits:,} "
+            "digits, the most that Python reads (PYTHONINTMAXSTRDIGITS sets how many)"
+        )
+        for name, column in found.unread.items()
+    }
