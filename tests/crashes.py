@@ -92,6 +92,7 @@ class Crashes:
 
         assert process.returncode in _ENDS[fault], told
 
+        self.counts[f"left {' '.join(self._files())}"] += 1
         self.server.forgive()
         left = self._look()
         self._check_lost(left)
@@ -107,9 +108,7 @@ class Crashes:
         told = _ended(process)
 
         assert process.returncode == 0, told
-        assert {path.name for path in self.folder.iterdir()} - {"__pycache__"} == {
-            *("prog.py", "in.jsonl", "out.jsonl", "out.jsonl.run.json")
-        }
+        assert self._files() == ["out", "run.json"]
 
         self._check_records()
         before = len(self.server.log)
@@ -118,6 +117,11 @@ class Crashes:
 
         assert process.returncode == 0, told
         assert "/generate" not in {entry.path for entry in self.server.log[before:]}
+
+    def _files(self) -> list[str]:
+        """Return what lies there of the results, by what comes after their name."""
+        names = sorted(path.name for path in self.folder.glob("out.jsonl*"))
+        return [name.removeprefix("out.jsonl").strip(".") or "out" for name in names]
 
     def _check_records(self) -> None:
         records = [json.loads(line) for line in self.out.read_bytes().splitlines()]

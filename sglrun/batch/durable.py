@@ -98,6 +98,7 @@ class DurableOutput(Output):
         self.steps = self._kept if options.replay else None
         self._journal = self._open_journal()
         try:
+            self._files.remove_new()
             self._begin()
         except BaseException:
             self.close()

@@ -12,6 +12,7 @@ from typing import Literal
 from sglrun.backends.secrets import Secrets
 from sglrun.batch.identity import Identity
 from sglrun.batch.journal import sync_folder
+from sglrun.batch.run_files import new_beside
 
 _LAYOUT = 1
 
@@ -83,7 +84,7 @@ def write_manifest(
         about = json.dumps(manifest.about, ensure_ascii=False, default=str)
         facts["about"] = json.loads(secrets.redacted_json(about))
     text = json.dumps(facts, indent=1, ensure_ascii=False, default=str)
-    new = path.with_name(f"{path.name}.new")
+    new = new_beside(path)
     try:
         _write(new, text, manifest.keys)
         new.rename(path)

@@ -42,12 +42,12 @@ class RunFiles:
     @property
     def new_results(self) -> Path:
         """Where complete results are made before they appear."""
-        return self.results.with_name(f"{self.results.name}.new")
+        return new_beside(self.results)
 
     @property
     def new_part(self) -> Path:
         """Where a journal is made from complete results before it appears."""
-        return self.part.with_name(f"{self.part.name}.new")
+        return new_beside(self.part)
 
     @property
     def results_size(self) -> int:
@@ -64,13 +64,24 @@ class RunFiles:
         """The size of the kept answers in bytes; 0 if there are none."""
         return _size(self.steps)
 
+    def remove_new(self) -> None:
+        """Remove what a run was making when it was killed."""
+        for path in self._new:
+            path.unlink(missing_ok=True)
+
+    @property
+    def _new(self) -> tuple[Path, ...]:
+        finished = (self.results, self.part, self.steps, self.manifest)
+        return tuple(map(new_beside, finished))
+
     def check(self, input_identity: tuple[int, int] | None) -> None:
         """Check that these can be files of their own.
 
         Raises:
             ResultsError: one is no regular file, or is the input.
         """
-        for place in (self.shown, *map(str, (self.part, self.steps, self.manifest))):
+        made = (self.part, self.steps, self.manifest, *self._new)
+        for place in (self.shown, *map(str, made)):
             try:
                 status = os.stat(place)  # noqa: PTH116 - as named: a path drops "/"
             except OSError:
@@ -83,6 +94,11 @@ class RunFiles:
                 raise ResultsError(
                     f"{place!r} is the input; choose another name for the results"
                 )
+
+
+def new_beside(path: Path) -> Path:
+    """Return where the file that is to be at *path* is made before it appears."""
+    return path.with_name(f"{path.name}.new")
 
 
 def _size(path: Path) -> int:

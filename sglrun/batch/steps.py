@@ -19,6 +19,7 @@ from sglrun.batch.answers import Answer, Asked, Kept, kept, request_digest
 from sglrun.batch.digests import digest
 from sglrun.batch.journal import Entry, Journal
 from sglrun.batch.rows import Row
+from sglrun.batch.run_files import new_beside
 from sglrun.batch.step_index import StepIndex
 from sglrun.errors import SglrunError
 
@@ -194,7 +195,7 @@ class StepLog:
 
     def _clean(self, journal: Journal, *, keep: set[int]) -> None:
         """Leave only the lines of rows whose state is one of *keep*."""
-        path = self._path.with_name(f"{self._path.name}.new")
+        path = new_beside(self._path)
         with ExitStack() as stack:
             stack.callback(path.unlink, missing_ok=True)
             new = Journal(path)

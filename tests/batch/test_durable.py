@@ -284,6 +284,16 @@ def test_any_history_ends_well(
     assert job.answers() == expected(last)
 
 
+def test_what_a_killed_run_was_making_goes(job: Job) -> None:
+    """Files that were to appear and never did are gone after the next run."""
+    job.run(ROWS)
+    for name in ("", ".part", ".steps", ".run.json"):
+        job.out.with_name(f"out.jsonl{name}.new").write_text("half")
+
+    assert job.run(ROWS) == []
+    assert job.files == {"out.jsonl", "out.jsonl.run.json"}
+
+
 def test_nothing_left_to_do_changes_nothing(job: Job) -> None:
     """A complete job that is run again asks nothing and leaves the file as it is."""
     job.run(ROWS)
@@ -446,10 +456,10 @@ def test_two_runs_at_once(job: Job) -> None:
     assert job.answers() == expected(ROWS)
 
 
-@pytest.mark.parametrize("link", ["same", "symlink", "hardlink"])
+@pytest.mark.parametrize("link", ["same", "symlink", "hardlink", "new"])
 def test_the_input_is_not_the_output(tmp_path: Path, link: str) -> None:
     """Results do not go where the rows come from, by whatever name."""
-    inputs = tmp_path / "in.jsonl"
+    inputs = tmp_path / ("out.jsonl.new" if link == "new" else "in.jsonl")
     inputs.write_text('{"q": 1}\n')
     out = inputs if link == "same" else tmp_path / "out.jsonl"
     if link == "symlink":
