@@ -67,12 +67,16 @@ class Allowance:
         Raises:
             RunStoppedError: it never fits.
         """
+        if not self.counts:
+            return 0.0
         waits = [rate.wait_s(of.need(need), now) for rate, of in self._rates]
         waits += [budget.wait_s(need.most) for budget in self._budgets]
         return max(waits, default=0.0)
 
     def hold(self, need: Need, now: float) -> Held:
         """Give a request what it may take."""
+        if not self.counts:
+            return Held(need, ())
         for budget in self._budgets:
             budget.hold(need.most)
         return Held(need, [rate.send(of.need(need), now) for rate, of in self._rates])
@@ -87,6 +91,8 @@ class Allowance:
         """
         if usage is None:
             self.unknown += held.need.most
+        if not self.counts:
+            return
         for budget in self._budgets:
             budget.settle(held.need.most, usage)
         if usage is not None:

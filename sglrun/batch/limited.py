@@ -17,7 +17,7 @@ from sglrun.batch.answers import Asked
 from sglrun.batch.limits import DeadlineError, Limits
 from sglrun.batch.meter import Meter
 from sglrun.batch.nearest import WRITTEN, check_nearest, nearest, nearest_choice
-from sglrun.batch.needs import Need, NeedCounter
+from sglrun.batch.needs import ONE_REQUEST, Need, NeedCounter
 from sglrun.batch.retries import Retries
 from sglrun.batch.steps import RowSteps
 from sglrun.errors import BackendError, BackendTimeoutError
@@ -115,7 +115,7 @@ class LimitedBackend(Backend):
         Raises:
             BackendError: it could not.
         """
-        need = Need() if self._needs is None else self._needs.of_prefix(prompt)
+        need = ONE_REQUEST if self._needs is None else self._needs.of_prefix(prompt)
         number = self._limits.next_number()
         try:
             return self._try(lambda: _with_cost(self._backend, prompt), need, number)
@@ -148,7 +148,7 @@ class LimitedBackend(Backend):
 
     def _need(self, asked: Asked) -> Need:
         if self._needs is None:
-            return Need()
+            return ONE_REQUEST
         if isinstance(asked, Request):
             return self._needs.of_request(asked)
         return self._needs.of_select(asked)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from sglrun.backends.base import Usage
 from sglrun.batch.allowance import Allowance, Held, may_have_cost
 from sglrun.batch.breaker import Breaker
-from sglrun.batch.needs import Need
+from sglrun.batch.needs import ONE_REQUEST, Need
 from sglrun.batch.notices import (
     down,
     gone,
@@ -31,8 +31,6 @@ from sglrun.errors import BackendError, RateLimitError, RunStoppedError, SglrunE
 
 PATIENCE_S = 120.0
 """How long a server that goes down is waited for, where nobody says."""
-
-_NOTHING = Need()
 
 
 class DeadlineError(Exception):
@@ -145,7 +143,11 @@ class Limits:
 
     @contextmanager
     def slot(
-        self, deadline: float | None = None, *, number: int = -1, need: Need = _NOTHING
+        self,
+        deadline: float | None = None,
+        *,
+        number: int = -1,
+        need: Need = ONE_REQUEST,
     ) -> Iterator[Slot]:
         """Hold one of the places under way; waits for it, and while nobody may go.
 
@@ -274,6 +276,8 @@ class Limits:
 
     def _queue_up(self, need: Need, deadline: float | None) -> None:
         """Wait until the request may go, behind those that came before."""
+        if not self._queue and self._may_begin(need, deadline):
+            return
         turn = threading.Condition(self._lock)
         self._queue.append(turn)
 
@@ -290,6 +294,12 @@ class Limits:
         finally:
             self._queue.remove(turn)
             self._wake()
+
+    def _may_begin(self, need: Need, deadline: float | None) -> bool:
+        """Return whether the request need not wait, as nearly always."""
+        if self._failure is not None or deadline is not None or self.allowance.counts:
+            return False
+        return self._blocked_s(need) <= 0
 
     def _blocked_s(self, need: Need) -> float:
         """Return how long the next request must wait at least; 0 if it may begin.

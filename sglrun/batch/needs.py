@@ -40,6 +40,10 @@ class Need:
     tokens: float = 0.0
 
 
+ONE_REQUEST = Need()
+"""What a request takes where nothing of it is counted."""
+
+
 class NeedCounter:
     """Tells what requests may take; safe from any thread.
 
