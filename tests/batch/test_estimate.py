@@ -140,6 +140,21 @@ def test_a_program_that_decides_is_named() -> None:
     assert str(found.decided_by).startswith("test_estimate.py:")
 
 
+def test_a_choice_is_looked_up() -> None:
+    """A table with an entry for each option is no end: what comes after is counted."""
+    labels = {"good": 1, "bad": 0}
+
+    @sgl.function
+    def ask(s: Any, q: str) -> None:
+        s += q + sgl.select("mark", labels)
+        s["label"] = labels[s["mark"]]
+        s += sgl.gen("why", max_tokens=3)
+
+    found = estimated(ask, [row(0, q="x")])
+
+    assert (found.requests, found.completion_tokens) == (2, 3)
+
+
 def test_no_rows_ask_nothing() -> None:
     """An empty input costs nothing."""
     assert estimated(teach, []).usage.prompt_tokens == 0

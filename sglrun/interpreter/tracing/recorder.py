@@ -25,7 +25,7 @@ from sglrun.interpreter.tracing.trace_end import (
     TraceEndError,
     error_words,
 )
-from sglrun.interpreter.tracing.value import Value
+from sglrun.interpreter.tracing.value import Mark, Value
 from sglrun.lang import ir
 
 _ASKS: Mapping[Kind, str] = {"generate": "a generation", "select": "a select"}
@@ -219,6 +219,9 @@ class Recorder(Observer):
 
     def likely(self, value: Value) -> str | None:
         """Return the first option of the select that *value* comes from."""
+        alone = value.fragments[0] if len(value.fragments) == 1 else None
+        if value.is_composed and isinstance(alone, Mark):  # as it is read
+            value = alone.value
         return None if value.steps else self._options.get(value.node)
 
     def ask(self, question: str, value: Value, *, usual: bool | None = None) -> bool:
