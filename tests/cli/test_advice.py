@@ -11,8 +11,8 @@ from sglrun.cli import app
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 
-# These speak to other commands: pip, and SGLang's benchmarks.
-FOREIGN = frozenset({"fetch.py", "bench.py"})
+# These speak to others: pip, SGLang's benchmarks, and a browser of its colours.
+FOREIGN = frozenset({"fetch.py", "bench.py", "style.py"})
 
 
 def known() -> set[str]:
