@@ -35,13 +35,13 @@ class Breaker:
     """Opens when the server goes down; whoever calls holds the lock of the limits.
 
     Attributes:
-        patience_s: how long a server that is down is waited for.
+        patience_s: how long a server that is down is waited for; ``None`` never opens.
         error: why it is open; ``None`` while it is closed.
         since: when the server was first found down.
         noticed: a try has failed while it was open.
     """
 
-    def __init__(self, patience_s: float) -> None:
+    def __init__(self, patience_s: float | None) -> None:
         """Begin closed; nothing is known about the server."""
         self.patience_s = patience_s
         self.error: BackendError | None = None
@@ -58,7 +58,7 @@ class Breaker:
     @property
     def until(self) -> float:
         """When it is waited for no more."""
-        return self.since + self.patience_s
+        return self.since + (self.patience_s or 0.0)
 
     def wait_s(self, now: float) -> float:
         """Return how long a request must wait; infinite while another one tries."""
@@ -86,7 +86,9 @@ class Breaker:
     def is_in_doubt(self, error: BackendError, number: int) -> bool:
         """Return whether *error* opens it unless the server is found to be alive."""
         gone = isinstance(error, BackendUnreachableError)
-        if gone or not _speaks_of_server(error) or error.http_status not in _DOUBTFUL:
+        if self.patience_s is None or gone:
+            return False
+        if not _speaks_of_server(error) or error.http_status not in _DOUBTFUL:
             return False
         others = self._failed - {number}
         enough = self._answered and len(others) + 1 >= _ENOUGH
@@ -119,7 +121,7 @@ class Breaker:
         self._failed.add(number)
         gone = isinstance(error, BackendUnreachableError)
         if self.error is None:
-            believed = self._reached or self._answered if gone else self._is_enough
+            believed = self._is_believed(gone=gone)
             self._reached = self._reached or not gone
             if not believed:
                 return False
@@ -132,8 +134,11 @@ class Breaker:
         self.error = error
         return True
 
-    @property
-    def _is_enough(self) -> bool:
+    def _is_believed(self, *, gone: bool) -> bool:
+        if self.patience_s is None:
+            return False
+        if gone:
+            return self._reached or self._answered
         return self._answered and len(self._failed) >= _ENOUGH
 
     def _close(self) -> bool:

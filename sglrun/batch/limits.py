@@ -65,7 +65,7 @@ class Limits:
         max_in_flight: int,
         policy: RetryPolicy | None = None,
         allowance: Allowance | None = None,
-        patience_s: float = PATIENCE_S,
+        patience_s: float | None = PATIENCE_S,
         on_note: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
@@ -77,7 +77,7 @@ class Limits:
             max_in_flight: requests under way at most.
             policy: when a request is sent again.
             allowance: what may be sent in a minute, and spent.
-            patience_s: how long a server that goes down is waited for.
+            patience_s: how long a server that goes down is waited for, if at all.
             on_note: told, from any thread, when all wait, and for what.
             clock: seconds that only go up.
             chance: numbers from 0 to 1.

@@ -41,6 +41,7 @@ class TriedBackend(LimitedBackend):
         limits = _LastingLimits(
             max_in_flight=max_in_flight,
             policy=RetryPolicy(retries=retries),
+            patience_s=None,
             allowance=Allowance(
                 requests_per_minute=requests_per_minute,
                 tokens_per_minute=tokens_per_minute,
