@@ -50,7 +50,6 @@ class Breaker:
         self._reached = False  # something was heard of the server
         self._answered = False  # it gave a usable answer
         self._failed: set[int] = set()  # requests that failed since the last answer
-        self._first_failed = 0.0
         self._trying: int | None = None
         self._next_try = 0.0
         self._pause_s = _FIRST_PAUSE_S
@@ -116,8 +115,6 @@ class Breaker:
                 self._close()
             self._reached = self._reached or error.http_status is not None
             return False
-        if not self._failed:
-            self._first_failed = now
         self._failed.add(number)
         gone = isinstance(error, BackendUnreachableError)
         if self.error is None:
@@ -125,7 +122,7 @@ class Breaker:
             self._reached = self._reached or not gone
             if not believed:
                 return False
-            self.since, self._pause_s = self._first_failed, _FIRST_PAUSE_S
+            self.since, self._pause_s = now, _FIRST_PAUSE_S
             self._next_try = now + self._pause_s
         elif self._trying == number:
             self.noticed = True

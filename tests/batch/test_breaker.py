@@ -114,6 +114,15 @@ def test_one_tries_at_a_time_until_the_patience_ends() -> None:
     assert tries == [0.5, 1.5, 3.5, 7.5, 15.5, 25.5, 35.5, 45.5, 55.5, 60.0]
 
 
+def test_the_patience_begins_when_it_opens() -> None:
+    """A request that failed long before takes nothing of the wait."""
+    breaker = answered()
+    breaker.failed(BROKEN, 1, 100.0)
+    breaker.failed(REFUSED, 2, 1000.0)
+
+    assert breaker.until == 1060.0
+
+
 def test_a_try_that_ends_without_a_word_lets_the_next_one_try() -> None:
     """A row that gives up while it tries holds nobody."""
     breaker = answered()
