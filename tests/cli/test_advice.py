@@ -11,8 +11,8 @@ from sglrun.cli import app
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 
-# These speak to others: pip, SGLang's benchmarks, and a browser of its colours.
-FOREIGN = frozenset({"fetch.py", "bench.py", "style.py"})
+# These speak to others: pip, SGLang's benchmarks and server, a browser.
+FOREIGN = frozenset({"fetch.py", "bench.py", "servers.py", "style.py"})
 
 
 def known() -> set[str]:
