@@ -244,7 +244,7 @@ def test_module_calls_ask_the_default_backend() -> None:
 
     assert nothing == (False, None)
     assert flush_cache() is True
-    assert get_server_info() == {"model": "m", "requests": 0}
+    assert get_server_info() == {"model": "m"}
     assert flush_cache(MockBackend()) is True
 
 
