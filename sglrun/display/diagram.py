@@ -82,6 +82,10 @@ def outcome_words(outcome: Outcome) -> str:
 def value_words(value: Value) -> str:
     """Return *value* nearly as the author wrote it."""
     shown = value.name or "an unknown value"
+    if value.source == "text":
+        shown = fragments_words(value.fragments)
+    elif value.source == "call":
+        shown += "()"
     for step in value.steps:
         shown = _with_step(shown, step)
     return shown
@@ -95,6 +99,8 @@ def _with_step(shown: str, step: Step) -> str:
         return shown
     if step.name == "format":
         return f"{shown}:{step.args[0] if step.args else '…'}"
+    if step.name == "given to":
+        return f"{step.args[0]}({shown})"
     if step.name == "item":
         return f"{shown}[{args}]"
     if step.name == "part":

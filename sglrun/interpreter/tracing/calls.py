@@ -12,7 +12,6 @@ import datetime as dt
 import functools
 import itertools
 import os
-import random
 import site
 import sys
 import sysconfig
@@ -53,14 +52,12 @@ def is_language(called: object) -> bool:
 def is_varying(called: Any) -> bool:
     """Return whether *called* gives something else each time, or waits for a person."""
     owner = getattr(called, "__self__", None)
-    if isinstance(owner, random.Random) or owner is sys.stdin:
+    if owner is sys.stdin:
         return True
     module = getattr(called, "__module__", None) or getattr(owner, "__name__", None)
     name = getattr(called, "__name__", "")
     if isinstance(owner, type) and issubclass(owner, dt.date):
         return name in ("now", "today", "utcnow")
-    if called is random.Random or called is random.SystemRandom:
-        return True
     return module in _VARYING_MODULES or (module, name) in _VARYING
 
 
@@ -89,6 +86,8 @@ def words_of(called: Any) -> str:
     """Return what *called* is called, with its module or class."""
     owner = getattr(called, "__self__", None)
     name = getattr(called, "__qualname__", type(called).__qualname__)
+    if owner is builtins:
+        return str(name)
     if isinstance(owner, types.ModuleType):
         return f"{owner.__name__.removeprefix('_')}.{name}"
     if owner is not None and "." not in name:

@@ -7,6 +7,7 @@ would give is unknown. So what a trace says is constant is said for every row.
 """
 
 import contextlib
+import random
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -55,6 +56,7 @@ class Operations:
         self._program = program
         self._program_file = str(program.path)
         self._reached: frozenset[tuple[str, int]] | None = None
+        self._seeded: list[random.Random] = []  # by the program, each time it runs
         self._guards: dict[str, frozenset[int]] = {}
 
     def followed(self, func: Callable[..., object]) -> Callable[..., object]:
@@ -242,6 +244,9 @@ class Operations:
 
     def _make(self, kind: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Return an object of the class *kind*."""
+        if kind is random.Random and args and self.first(args) is None:
+            self._seeded.append(kind(*args))
+            return self._seeded[-1]
         own = self.followed(kind.__init__)
         new: object = kind.__new__
         is_plain = type(kind) is type and new is object.__new__
@@ -257,7 +262,7 @@ class Operations:
         """Call what is not the author's."""
         if id(func) in OWN:
             return OWN[id(func)](self, *args, **kwargs)
-        if is_varying(func):
+        if self._varies(func):
             return self._vary(func)
         if is_higher_order(func):
             args = tuple(map(self._callback, args))
@@ -283,6 +288,16 @@ class Operations:
         if type(owner) is str:
             return formats.call(self, func, args, kwargs, value)
         return self.give(func, value)
+
+    def _varies(self, func: Any) -> bool:
+        """Return whether *func* gives something else each time that the program runs.
+
+        What it draws from a seed of its own is the same each time.
+        """
+        owner = getattr(func, "__self__", None)
+        if any(owner is each for each in self._seeded):
+            return False
+        return isinstance(owner, random.Random) or is_varying(func)
 
     def _vary(self, func: Any) -> Any:
         words = words_of(func)

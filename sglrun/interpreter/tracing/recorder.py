@@ -52,6 +52,7 @@ class Recorder(Observer):
         self.asks = Asks()
         self.reads_markup = False
         self.losses: list[tuple[str | None, str]] = []
+        self._program = program
         self._program_file = str(program.path)
         self.operations = Operations(self, program)
         self._whole = whole
@@ -78,6 +79,11 @@ class Recorder(Observer):
     def checks(self) -> tuple[Value, ...]:
         """What the author's code makes after the last step."""
         return tuple(dict.fromkeys(self._checks))
+
+    def take_any(self) -> None:
+        """Note that rows may give arguments of which nobody knows the names."""
+        where = f"{self._program.path.name}:{self._program.line}"
+        self._text.end("question", "arguments of any name", where)
 
     def began(self, executor: Observed, name: str) -> None:
         """Note that the program *name* begins to run."""

@@ -173,7 +173,8 @@ def first_prompt(
 def _names(program: Program, given: Iterable[str] | None) -> set[str]:
     if given is None:
         return set(program.free)
-    return {name for name in program.free if name in {*given, *program.required}}
+    names = {*given, *program.required}
+    return {name for name in names if program.takes(name)}
 
 
 def _trace(
@@ -185,11 +186,12 @@ def _trace(
     whole: bool,
 ) -> Trace:
     recorder = Recorder(program, whole=whole)
+    if program.takes_any and not known and unknown == set(program.free):
+        recorder.take_any()
     arguments = dict(known)
-    for name in program.free:
-        if name in unknown:
-            value = Value(source="argument", name=name)
-            arguments[name] = Placeholder(value, recorder)
+    for name in sorted(unknown):
+        value = Value(source="argument", name=name)
+        arguments[name] = Placeholder(value, recorder)
     settings = Settings(
         backend=TraceBackend(template, recorder),
         sampling=SamplingParams(),
