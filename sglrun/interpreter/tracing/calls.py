@@ -95,7 +95,8 @@ def words_of(called: Any) -> str:
     module = getattr(called, "__module__", None)
     if module in (None, "builtins", "__main__") or "<locals>" in name:
         return str(name)
-    return f"{module.rpartition('.')[2]}.{name}"
+    short = module.rpartition(".")[2].removeprefix("sglrun_program_")
+    return f"{short}.{name}"
 
 
 def _is_plain_class(kind: type) -> bool:

@@ -5,9 +5,11 @@ each; whoever reads such a name gets what is not known.
 """
 
 import ast
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+_KNOWN = frozenset({*sys.stdlib_module_names, "sglrun", "sglang"})
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 _CHANGERS = """
@@ -28,6 +30,53 @@ def changing_names(module: ast.Module) -> Mapping[str, tuple[int, ...]]:
             for name in (_changed(node) - own_names(node)) & held:
                 found[name].add(_first_line(node))
     return {name: tuple(sorted(lines)) for name, lines in found.items()}
+
+
+def plain_lines(module: ast.Module) -> frozenset[int]:
+    """Return the first lines of the functions that change nothing but their own.
+
+    Nor do they call one that does, or one of another module that is not Python's.
+    """
+    functions = [node for node in ast.walk(module) if isinstance(node, Function)]
+    names = set(_imported(module))
+    changing = [
+        func
+        for func in functions
+        if _changed(func) - _new_names(func) or names & set(_used(func))
+    ]
+    before: list[Function] = []
+    while len(changing) > len(before):
+        before = changing
+        names |= {each.name for each in changing if not isinstance(each, ast.Lambda)}
+        changing = [
+            func for func in functions if func in before or names & set(_used(func))
+        ]
+    return frozenset(_first_line(func) for func in functions if func not in changing)
+
+
+def _imported(module: ast.Module) -> Iterator[str]:
+    """Iterate over the names of what is neither Python's nor sglrun's."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            place = getattr(node, "module", None)
+            for alias in node.names:
+                root = (place or alias.name).partition(".")[0]
+                if root not in _KNOWN:
+                    yield (alias.asname or alias.name).partition(".")[0]
+
+
+def _used(func: ast.AST) -> Iterator[str]:
+    for node in ast.walk(func):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+
+
+def _new_names(func: Function) -> set[str]:
+    """Return the names that the function gives values to itself."""
+    arguments = {node.arg for node in ast.walk(func) if isinstance(node, ast.arg)}
+    return set(_stored(func)) - arguments - _declared(func)
 
 
 def own_names(func: Function) -> set[str]:

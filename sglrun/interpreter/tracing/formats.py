@@ -83,6 +83,8 @@ def call(
 
 def joined(follower: Follower, separator: str, given: Any) -> str:
     """Return ``separator.join(given)``."""
+    if type(given) is Placeholder:
+        return given.step("joined", separator)
     items = list(given)
     if not any(type(item) is Placeholder for item in (separator, *items)):
         return separator.join(items)

@@ -26,11 +26,17 @@ from sglrun.interpreter.tracing.calls import (
     is_varying,
     words_of,
 )
+from sglrun.interpreter.tracing.helpers import UNDECIDED, Helpers
 from sglrun.interpreter.tracing.marks import has_mark
 from sglrun.interpreter.tracing.placeholder import Oracle, Placeholder
 from sglrun.interpreter.tracing.questions import OWN
 from sglrun.interpreter.tracing.reach import reached_lines
-from sglrun.interpreter.tracing.rewriting import guarded_lines, is_rewritten, rewritten
+from sglrun.interpreter.tracing.rewriting import (
+    guarded_lines,
+    is_plain,
+    is_rewritten,
+    rewritten,
+)
 from sglrun.interpreter.tracing.unknown import first_unknown
 from sglrun.interpreter.tracing.value import Value, composed
 from sglrun.lang import ir
@@ -48,10 +54,15 @@ _MANAGED = contextlib.contextmanager(lambda: iter(())).__code__
 
 
 class Operations:
-    """What the rewritten code of one trace does; in its thread."""
+    """What the rewritten code of one trace does; in its thread.
+
+    Attributes:
+        helpers: the functions of the author's that are running.
+    """
 
     def __init__(self, oracle: Oracle, program: Program) -> None:
         """Let *oracle* answer for the values in *program*."""
+        self.helpers = Helpers()
         self._oracle = oracle
         self._program = program
         self._program_file = str(program.path)
@@ -127,7 +138,7 @@ class Operations:
     ) -> Any:
         own: Any = self.followed(func)
         if own is not func or is_rewritten(func.__code__, self):
-            return own(*args, **kwargs)
+            return self._call_followed(own, args, kwargs)
         if func.__code__ is _MANAGED:
             inside: Any = self.followed(func.__wrapped__)
             return contextlib.contextmanager(inside)(*args, **kwargs)
@@ -242,6 +253,20 @@ class Operations:
             return ir.Image(ImageData(url=shown))
         return self.read(func(*args, **kwargs))
 
+    def _call_followed(
+        self, func: FunctionType, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Call the author's *func*; what it decides by unknown values is unknown.
+
+        That is so where it says nothing and changes nothing but what it has made.
+        """
+        value = self.first((args, kwargs)) if is_plain(func) else None
+        steps = None if value is None else self._oracle.steps
+        result = self.helpers.run(partial(func, *args, **kwargs), steps)
+        if value is not None and result is UNDECIDED:
+            return self.give(func, value)
+        return result
+
     def _make(self, kind: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Return an object of the class *kind*."""
         if kind is random.Random and args and self.first(args) is None:
@@ -262,7 +287,7 @@ class Operations:
         """Call what is not the author's."""
         if id(func) in OWN:
             return OWN[id(func)](self, *args, **kwargs)
-        if self._varies(func):
+        if self._varies(func, args):
             return self._vary(func)
         if is_higher_order(func):
             args = tuple(map(self._callback, args))
@@ -289,12 +314,12 @@ class Operations:
             return formats.call(self, func, args, kwargs, value)
         return self.give(func, value)
 
-    def _varies(self, func: Any) -> bool:
+    def _varies(self, func: Any, args: tuple[Any, ...]) -> bool:
         """Return whether *func* gives something else each time that the program runs.
 
         What it draws from a seed of its own is the same each time.
         """
-        owner = getattr(func, "__self__", None)
+        owner = getattr(func, "__self__", args[0] if args else None)
         if any(owner is each for each in self._seeded):
             return False
         return isinstance(owner, random.Random) or is_varying(func)

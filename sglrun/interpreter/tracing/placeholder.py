@@ -25,9 +25,15 @@ _SHOWN_ITEMS = 1
 
 
 class Oracle(Protocol):
-    """Answers what is asked of unknown values, or ends the trace."""
+    """Answers what is asked of unknown values, or ends the trace.
+
+    Attributes:
+        marks: those of the trace.
+        steps: how many steps were traced.
+    """
 
     marks: Marks
+    steps: int
 
     def ask(self, question: str, value: Value, *, usual: bool | None = None) -> bool:
         """Return the answer to a yes-or-no question; note that it was asked.

@@ -60,7 +60,7 @@ class Recorder(Observer):
         self._text = ConstantText(program, self.marks)
         self._running: list[int] = []
         self._asked: Counter[tuple[str | None, str]] = Counter()
-        self._steps = 0
+        self.steps = 0
         self._generation: tuple[ir.Gen, int] | None = None
         self._assigned: list[tuple[object, Outcome, str, str | None]] = []
         self._joined: set[str | None] = set()  # what a join is about to assign
@@ -87,6 +87,7 @@ class Recorder(Observer):
 
     def began(self, executor: Observed, name: str) -> None:
         """Note that the program *name* begins to run."""
+        self.steps += 1  # whoever calls a program says something
         around = self._running[-1] if self._running else None
         number = self._stream(executor)
         self._running.append(number)
@@ -236,6 +237,7 @@ class Recorder(Observer):
         Raises:
             TraceEndError: the trace ends with the constant text.
         """
+        self.operations.helpers.leave(self.steps)
         where = self._place()
         reason = f"{question} {value}"
         self._count(where)
@@ -328,8 +330,8 @@ class Recorder(Observer):
     def _count(self, where: str | None) -> None:
         if self._text.ended is not None:
             self._stop_unless_whole(self._text.ended.reason)
-        self._steps += 1
-        if self._steps > _MOST_STEPS:
+        self.steps += 1
+        if self.steps > _MOST_STEPS:
             reason = f"more than {_MOST_STEPS:,} steps"
             self._text.forget_from(where)  # how often a loop runs is not constant
             self._text.end("budget", reason, where)

@@ -9,6 +9,7 @@ what it was compiled from, has no copy.
 """
 
 import ast
+import inspect
 import linecache
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from sglrun.interpreter.tracing.changing import changing_names, own_names
+from sglrun.interpreter.tracing.changing import changing_names, own_names, plain_lines
 
 _NAME = "\U0010fff0operations"  # stands in the source for the object itself
 # They look at the frame that calls them, or are told apart by the compiler.
@@ -32,10 +33,12 @@ class _Module:
     Attributes:
         codes: the author's code to the rewritten one.
         guarded: the lines on which an error may be handled.
+        plain: the first lines of functions that change nothing but their own.
     """
 
     codes: Mapping[CodeType, CodeType]
-    guarded: frozenset[int]
+    guarded: frozenset[int] = frozenset()
+    plain: frozenset[int] = frozenset()
 
 
 def rewritten(func: FunctionType, operations: object) -> FunctionType | None:
@@ -64,6 +67,15 @@ def is_rewritten(code: CodeType, operations: object) -> bool:
     return bool(code.co_consts) and code.co_consts[-1] is operations
 
 
+def is_plain(func: FunctionType) -> bool:
+    """Return whether *func* changes nothing but what it has made itself."""
+    code = func.__code__
+    lazy = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+    if code.co_flags & lazy:
+        return False
+    return code.co_firstlineno in _module_of(code.co_filename).plain
+
+
 def guarded_lines(filename: str) -> frozenset[int]:
     """Return the lines of a file on which an error may be handled."""
     return _module_of(filename).guarded
@@ -79,17 +91,18 @@ def _read(filename: str, source: str) -> _Module:
     try:
         own = compile(source, filename, "exec", dont_inherit=True)
         tree = ast.parse(source, filename)
+        plain = plain_lines(tree)
         rewriter = _Rewriter(changing_names(tree))
         tree = ast.fix_missing_locations(rewriter.visit(tree))
         new = compile(tree, filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError):
-        return _Module({}, frozenset())
+        return _Module({})
     pairs = list(zip(_codes(own), _codes(new), strict=False))
     same = all(
         one.co_name == other.co_name and one.co_firstlineno == other.co_firstlineno
         for one, other in pairs
     )
-    return _Module(dict(pairs) if same else {}, frozenset(rewriter.guarded))
+    return _Module(dict(pairs) if same else {}, frozenset(rewriter.guarded), plain)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -282,6 +282,7 @@ _STEPS: Mapping[str, Callable[..., object]] = {
     "ascii": ascii,
     "format": format,
     "percent": lambda given, spec: spec % (given,),
+    "joined": lambda given, separator: separator.join(given),
     "json": lambda given, ensure_ascii: json.dumps(given, ensure_ascii=ensure_ascii),
     "item": operator.getitem,
     "part": lambda given, *bounds: given[slice(*bounds)],
@@ -295,7 +296,7 @@ _STEPS: Mapping[str, Callable[..., object]] = {
 }
 _NEVER_FAILS = frozenset({"str", "repr", "ascii"})
 _GIVES_TEXT = frozenset(
-    {"text", "said", "str", "repr", "ascii", "format", "percent", "json"}
+    ["text", "said", "str", "repr", "ascii", "format", "percent", "json", "joined"]
 )
 _KEEPS_TEXT = frozenset({*TEXT_METHODS, "part", "item"})
 _SOURCES = ("argument", "variable", "text", "call")
