@@ -150,7 +150,7 @@ ROWS = st.lists(
 
 
 def load(source: str) -> Function:
-    """Return the program of a made-up *source*."""
+    """Return the program ``made`` of a *source* that is in no file."""
     name = f"/made_up/program_{next(_NUMBER)}.py"
     lines = source.splitlines(keepends=True)
     linecache.cache[name] = (len(source), None, lines, name)

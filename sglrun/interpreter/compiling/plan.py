@@ -177,7 +177,8 @@ def folded(steps: tuple[Node, ...]) -> tuple[Node, ...]:
 
 def _is_text(before: Node, step: Node) -> bool:
     # A text that waits for a value must not hold back what is constant before it.
-    plain = not (step.reads or before.reads or step.parameters or before.parameters)
+    told = step.reads or before.reads or step.parameters or before.parameters
+    plain = not (told or step.checks)  # a check comes after what is said before it
     return before.kind == step.kind == "text" and plain
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.state import ProgramState
 from sglrun.interpreter.tracing import formats
+from sglrun.interpreter.tracing.authors_code import AuthorsCode
 from sglrun.interpreter.tracing.calls import (
     is_authors,
     is_higher_order,
@@ -31,13 +32,7 @@ from sglrun.interpreter.tracing.marks import has_mark
 from sglrun.interpreter.tracing.placeholder import Oracle, Placeholder
 from sglrun.interpreter.tracing.questions import OWN
 from sglrun.interpreter.tracing.reach import reached_lines
-from sglrun.interpreter.tracing.rewriting import (
-    guarded_lines,
-    is_plain,
-    is_rewritten,
-    rewritten,
-)
-from sglrun.interpreter.tracing.unknown import first_unknown
+from sglrun.interpreter.tracing.unknown import first_unknown, is_open
 from sglrun.interpreter.tracing.value import Value, composed
 from sglrun.lang import ir
 from sglrun.lang.pictures import image, video
@@ -57,7 +52,8 @@ class Operations:
     """What the rewritten code of one trace does; in its thread.
 
     Attributes:
-        helpers: the functions of the author's that are running.
+        code: the author's code.
+        helpers: the functions of it that are running.
     """
 
     def __init__(self, oracle: Oracle, program: Program) -> None:
@@ -65,18 +61,9 @@ class Operations:
         self.helpers = Helpers()
         self._oracle = oracle
         self._program = program
-        self._program_file = str(program.path)
+        self.code = AuthorsCode(self, str(program.path))
         self._reached: frozenset[tuple[str, int]] | None = None
         self._seeded: list[random.Random] = []  # by the program, each time it runs
-        self._guards: dict[str, frozenset[int]] = {}
-
-    def followed(self, func: Callable[..., object]) -> Callable[..., object]:
-        """Return *func*, rewritten where it is the author's."""
-        if type(func) is not FunctionType or is_rewritten(func.__code__, self):
-            return func
-        if not is_authors(func.__code__.co_filename, self._program_file):
-            return func
-        return rewritten(func, self) or func
 
     def watch(self, frame: FrameType, event: str, arg: object) -> None:
         """Ask where the author's code is called that is not rewritten; a profiler.
@@ -85,26 +72,11 @@ class Operations:
         """
         del arg
         code = frame.f_code
-        if event != "call" or not is_authors(code.co_filename, self._program_file):
-            return
-        if is_rewritten(code, self):
+        if event != "call" or not self.code.is_missed(code):
             return
         value = first_unknown(tuple(frame.f_locals.values()))
         if value is not None:
             self._oracle.ask(f"what {code.co_qualname}() does with", value)
-
-    def is_guarded(self) -> bool:
-        """Return whether an error, raised here, may be handled by the author's code."""
-        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented for this
-        while frame is not None:
-            file = frame.f_code.co_filename
-            if is_rewritten(frame.f_code, self):
-                if file not in self._guards:
-                    self._guards[file] = guarded_lines(file)
-                if frame.f_lineno in self._guards[file]:
-                    return True
-            frame = frame.f_back
-        return False
 
     def go_on(self) -> bool:
         """Return ``True``, unless the trace has ended meanwhile."""
@@ -136,11 +108,12 @@ class Operations:
     def _call_function(
         self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
-        own: Any = self.followed(func)
-        if own is not func or is_rewritten(func.__code__, self):
-            return self._call_followed(own, args, kwargs)
+        own: Any = self.code.followed(func)
+        if own is not func or self.code.is_followed(func):
+            is_plain = self.code.is_plain(func)
+            return self._call_followed(own, args, kwargs, is_plain=is_plain)
         if func.__code__ is _MANAGED:
-            inside: Any = self.followed(func.__wrapped__)
+            inside: Any = self.code.followed(func.__wrapped__)
             return contextlib.contextmanager(inside)(*args, **kwargs)
         return self._call_others(func, args, kwargs)
 
@@ -254,13 +227,20 @@ class Operations:
         return self.read(func(*args, **kwargs))
 
     def _call_followed(
-        self, func: FunctionType, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self,
+        func: FunctionType,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        is_plain: bool,
     ) -> Any:
         """Call the author's *func*; what it decides by unknown values is unknown.
 
         That is so where it says nothing and changes nothing but what it has made.
         """
-        value = self.first((args, kwargs)) if is_plain(func) else None
+        given = (args, kwargs, func)
+        may_be_left = is_plain and not is_open(given)
+        value = self.first(given) if may_be_left else None
         steps = None if value is None else self._oracle.steps
         result = self.helpers.run(partial(func, *args, **kwargs), steps)
         if value is not None and result is UNDECIDED:
@@ -272,7 +252,7 @@ class Operations:
         if kind is random.Random and args and self.first(args) is None:
             self._seeded.append(kind(*args))
             return self._seeded[-1]
-        own = self.followed(kind.__init__)
+        own = self.code.followed(kind.__init__)
         new: object = kind.__new__
         is_plain = type(kind) is type and new is object.__new__
         if is_plain and own is not kind.__init__:
@@ -322,7 +302,7 @@ class Operations:
         owner = getattr(func, "__self__", args[0] if args else None)
         if any(owner is each for each in self._seeded):
             return False
-        return isinstance(owner, random.Random) or is_varying(func)
+        return issubclass(type(owner), random.Random) or is_varying(func)
 
     def _vary(self, func: Any) -> Any:
         words = words_of(func)

@@ -184,7 +184,7 @@ class Recorder(Observer):
 
     def following(self, func: Callable[..., object]) -> Callable[..., object]:
         """Return the author's *func*, rewritten."""
-        return self.operations.followed(func)
+        return self.operations.code.followed(func)
 
     def reading(self, value: object) -> object:
         """Return *value* with placeholders for what is not known."""
@@ -204,14 +204,14 @@ class Recorder(Observer):
         Raises:
             TraceEndError: the error would be handled, and the trace ends.
         """
-        if self.operations.is_guarded():
+        if self.operations.code.is_guarded():
             self.ask("an error of", value, usual=False)
         else:
             self._checks.append(value)
 
     def lost(self, what: str, value: Value) -> None:
         """Note that *what* is not done to *value*, though a row would do it."""
-        if self.operations.is_guarded():
+        if self.operations.code.is_guarded():
             self.ask(f"an error of {what} with", value, usual=False)
         self.losses.append((self._place(), f"what {what} does with {value}"))
 

@@ -41,39 +41,50 @@ class _Module:
     plain: frozenset[int] = frozenset()
 
 
-def rewritten(func: FunctionType, operations: object) -> FunctionType | None:
-    """Return a copy of *func* in which *operations* does what it can follow.
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """The code of a function of the author's, rewritten.
 
-    ``None`` where the source of *func* is not there.
+    Attributes:
+        code: it, in which an ``Operations`` does what it can follow.
+        is_plain: the function changes nothing but what it has made itself.
     """
-    code = _module_of(func.__code__.co_filename).codes.get(func.__code__)
-    if code is None:
+
+    code: CodeType
+    is_plain: bool
+
+    def of(self, func: FunctionType) -> FunctionType:
+        """Return a copy of *func*, whose code was rewritten, that has this code."""
+        made = FunctionType(
+            self.code,
+            func.__globals__,
+            func.__name__,
+            func.__defaults__,
+            func.__closure__,
+        )
+        made.__kwdefaults__ = func.__kwdefaults__
+        made.__qualname__ = func.__qualname__
+        made.__dict__.update(func.__dict__)
+        return made
+
+
+def rewritten(code: CodeType, operations: object) -> Rewritten | None:
+    """Return *code* rewritten, so that *operations* does what it can follow.
+
+    ``None`` where its source is not there.
+    """
+    module = _module_of(code.co_filename)
+    new = module.codes.get(code)
+    if new is None:
         return None
-    made = FunctionType(
-        _with_operations(code, operations),
-        func.__globals__,
-        func.__name__,
-        func.__defaults__,
-        func.__closure__,
-    )
-    made.__kwdefaults__ = func.__kwdefaults__
-    made.__qualname__ = func.__qualname__
-    made.__dict__.update(func.__dict__)
-    return made
+    lazy = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+    is_plain = code.co_firstlineno in module.plain and not code.co_flags & lazy
+    return Rewritten(_with_operations(new, operations), is_plain)
 
 
 def is_rewritten(code: CodeType, operations: object) -> bool:
     """Return whether *code* is that of a function which ``rewritten`` returned."""
     return bool(code.co_consts) and code.co_consts[-1] is operations
-
-
-def is_plain(func: FunctionType) -> bool:
-    """Return whether *func* changes nothing but what it has made itself."""
-    code = func.__code__
-    lazy = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-    if code.co_flags & lazy:
-        return False
-    return code.co_firstlineno in _module_of(code.co_filename).plain
 
 
 def guarded_lines(filename: str) -> frozenset[int]:

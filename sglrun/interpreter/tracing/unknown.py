@@ -22,24 +22,36 @@ def first_unknown(values: Iterable[object]) -> Value | None:
 
     What is too large to be looked through counts as unknown.
     """
+    return next(unknown_in(values), None)
+
+
+def is_open(values: Iterable[object]) -> bool:
+    """Return whether *values* hold a program's state, or what hides what it holds."""
+    return any(each is _UNKNOWN for each in unknown_in(values))
+
+
+def unknown_in(values: Iterable[object]) -> Iterator[Value]:
+    """Iterate over the values in *values* that are not known yet."""
     todo = deque((value, 0) for value in values)
     seen: set[int] = set()
     kept = []  # what was looked at stays, so that no two have the same id
     while todo:
         given, depth = todo.popleft()
         if type(given) is Placeholder:
-            return given.value
+            yield given.value
+            continue
         if type(given) in _PLAIN or isinstance(given, type) or id(given) in seen:
             continue
-        if isinstance(given, _OPEN):  # anything may be read from it
-            return _UNKNOWN
         seen.add(id(given))
         kept.append(given)
+        if isinstance(given, _OPEN):  # anything may be in it
+            yield _UNKNOWN
+            continue
         if len(seen) > _MOST:
-            return _UNKNOWN
+            yield _UNKNOWN
+            return
         if depth < _DEEPEST:
             todo.extend((inner, depth + 1) for inner in _inside(given))
-    return None
 
 
 def _inside(given: Any) -> Iterator[object]:

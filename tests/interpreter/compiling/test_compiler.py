@@ -16,9 +16,11 @@ from sglrun.backends.base import Request
 from sglrun.backends.mock import MockBackend
 from sglrun.errors import BadRequestError, ForkError, ProgramError
 from sglrun.interpreter.compiling.compiler import CompiledProgram, compile_program
+from sglrun.interpreter.compiling.plan import Plan
 from sglrun.interpreter.function import Function
 from sglrun.interpreter.run import run_program
 from sglrun.interpreter.state import ProgramState
+from sglrun.lang.chat_template import get_chat_template
 from sglrun.lang.sampling import SamplingParams
 
 WORDS = re.compile(r"x")
@@ -104,6 +106,88 @@ def test_an_error_of_a_row_stays_with_the_row() -> None:
         s += "Q: " + q["text"].strip() + sgl.gen("a")
 
     check(body, {"q": {"text": "x"}}, {"q": {}}, {"q": {"text": 5}}, {"q": 7})
+
+
+def test_what_a_program_makes_in_vain_is_made() -> None:
+    """A value that nobody uses fails the row that has none, as the program does."""
+
+    def body(s: Any, q: Any) -> None:
+        s += "One. "
+        q["text"]
+        s += "Two. "
+        q["more"].strip()
+        s += sgl.gen("a")
+        q["last"]
+
+    rows = [{"text": "x", "more": " y", "last": 1}, {"text": "x"}, {}]
+
+    check(body, *({"q": row} for row in (*rows, {"text": "x", "more": 1, "last": 1})))
+
+
+def test_a_plan_can_be_written_and_read_back() -> None:
+    """A plan is JSON, the same after reading, and runs with the same results."""
+
+    def body(s: Any, q: Any, style: str = "brief", tags: Any = ("a", 1)) -> Any:
+        s += sgl.system(f"Be {style}.")
+        s += sgl.user(sgl.image(b"\x89PNG") + f"{q!r:>9} {tags}"[:40].strip())
+        s += sgl.assistant(
+            sgl.gen("a", stop=["x"], logit_bias={5: 1.0}, regex="[a-z]+")
+        )
+        branches = s.fork(2)
+        branches += sgl.user(json.dumps({"q": q})) + sgl.assistant(sgl.gen("b", n=2))
+        branches.join()
+        s += sgl.user("\n".join(s["b"][1])) + sgl.assistant(sgl.gen_int("c"))
+        return {"a": [s["a"], (s["c"], None)], "text": f"{q}: {s['a']}"}
+
+    program: Function = sgl.function(body)
+    plan = program.compile().plan
+    back = Plan.from_json(plan.to_json())
+    row = {"q": {"k": ["é"]}}
+
+    assert back == plan
+    interpreted = run_program(program, row, backend=seeing(), inline=True)
+    state = CompiledProgram(plan=back).run(row, backend=seeing())
+
+    assert interpreted.failure is None
+    assert seen(state) == seen(interpreted)
+
+
+def seeing() -> MockBackend:
+    """Return a backend like ``answering`` whose model sees images."""
+    backend = answering()
+    assert backend.capabilities.images
+    return backend
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "no JSON", '{"program": "p"}'])
+def test_what_is_no_plan_is_refused(text: str) -> None:
+    """Other text than a plan's is named as what it is."""
+    with pytest.raises(ProgramError, match="not a plan"):
+        Plan.from_json(text)
+
+
+def test_a_plan_knows_its_arguments() -> None:
+    """A plan that was read back names what is missing and what is unknown."""
+    plan = compiled(lambda s, q, r="x": s.__iadd__(q + r + sgl.gen("a")))
+
+    with pytest.raises(ProgramError, match="missing argument 'q'"):
+        plan.run({}, backend=answering())
+    with pytest.raises(ProgramError, match="unknown argument 'z'"):
+        plan.run({"q": "a", "z": 1}, backend=answering())
+
+
+def test_markup_belongs_to_its_template() -> None:
+    """A plan that says what it read of its own text is of one chat template."""
+
+    def body(s: Any, q: str) -> None:
+        s += sgl.user(q)
+        s += sgl.user(s.text())
+
+    backend = answering()
+    backend.chat_template = get_chat_template("qwen")
+
+    with pytest.raises(ProgramError, match="markup of the chat template 'default'"):
+        compiled(body).run({"q": "x"}, backend=backend)
 
 
 def test_a_branch_that_fails_fails_the_program() -> None:

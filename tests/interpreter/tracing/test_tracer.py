@@ -1,12 +1,16 @@
 """The tracer: what rows begin with, what ends it, and that it harms nothing."""
 
 import base64
+import dataclasses
 import html
 import json
+import os
+import random
 import re
 import sys
 import textwrap
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +31,7 @@ from sglrun.interpreter.tracing.node_json import graph_json
 from sglrun.interpreter.tracing.tracer import TracedPrefix, trace_prefix, trace_program
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE, get_chat_template
 from sglrun.lang.prompt import Message
+from tests.interpreter.made_up import load
 
 SYS = "You answer in one word. "
 WAIT_S = 10.0
@@ -154,49 +159,181 @@ def test_no_encoding_of_an_argument_leaks(encoding: str) -> None:
     assert text.startswith(SYS)
 
 
-def matched(q: Any) -> bool:
-    """Return whether *q* is a mapping with a name."""
-    match q:
-        case {"name": _}:
-            return True
-        case _:
-            return False
-
-
-QUESTIONS: dict[str, Callable[[Any], object]] = {
-    "the truth of": bool,
-    "the length of": len,
-    "iteration over": lambda q: next(iter(q)),
-    "a search in": lambda q: "x" in q,
-    "a comparison of": lambda q: q == "x",
-    "a lookup by": lambda q: {"a": 1}[q],
-    "the number of": int,
-    "a test of": lambda q: q.startswith("x"),
-    "the parts of": lambda q: q.split(","),
-    "the type of": lambda q: isinstance(q, str),
-    "the identity of": lambda q: q is None,
-    "a search by": lambda q: q in "some text",
-    "'find' in constant text of": lambda q: "some text".find(q) + 1,
-    "a match of": matched,
-    "an attribute of": lambda q: hasattr(q, "items"),
+QUESTIONS = {
+    "the truth of": "q",
+    "the length of": "len(q) > 2",
+    "iteration over": "next(iter(q))",
+    "a search in": "'x' in q",
+    "a comparison of": "q == 'x'",
+    "a lookup by": "{'a': 1}[q]",
+    "the number of": "int(q)",
+    "a test of": "q.startswith('x')",
+    "the parts of": "q.split(',')",
+    "the type of": "isinstance(q, str)",
+    "the identity of": "q is None",
+    "a search by": "q in 'some text'",
+    "'find' in constant text of": "'some text'.find(q)",
+    "an attribute of": "hasattr(q, 'items')",
+    "a match of": "matched",
 }
+ASKING = """
+import sglrun as sgl
+
+@sgl.function
+def made(s, q):
+    s += "You answer in one word. "
+    matched = False
+    {match}
+    if {question}:
+        s += "more"
+    s += sgl.gen("a")
+"""
+MATCH = """match q:
+        case {"name": _}:
+            matched = True"""
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_what_needs_the_value_ends_the_prefix(question: str) -> None:
     """A look into an argument ends the prefix where it is done, and is named."""
-
-    def body(s: Any, q: Any) -> None:
-        s += SYS
-        if QUESTIONS[question](q):
-            s += "more"
-        s += sgl.gen("a")
-
-    prefix = traced(body)
+    match = MATCH if question == "a match of" else ""
+    program = load(ASKING.format(question=QUESTIONS[question], match=match))
+    prefix = trace_prefix(program, template=DEFAULT_TEMPLATE)
 
     assert prefix.prompt.text == SYS
     assert prefix.ended_by == f"{question} argument 'q'"
     assert prefix.where is not None
+
+
+class Shop:
+    """What a program uses of its own."""
+
+    def __init__(self) -> None:
+        self.table = {"refund": "Five days."}
+
+    def search(self, q: str) -> list[str]:
+        """Return what is known about *q*."""
+        return [text for word, text in self.table.items() if word in q.lower()]
+
+    def __str__(self) -> str:  # noqa: D105
+        return f"Shop of {len(self.table)}"
+
+
+def test_a_helper_that_decides_gives_what_is_not_known() -> None:
+    """A function that says and changes nothing may go by an argument."""
+    shop = Shop()
+
+    def body(s: Any, q: str) -> None:
+        notes = shop.search(q)
+        s += SYS
+        s += "Notes: " + "\n".join(notes) + f" {shop}"
+        s += sgl.gen("a")
+
+    prefix = traced(body)
+
+    assert prefix.prompt.text == f"{SYS}Notes: "
+    assert prefix.ended_by == "argument 'q'"
+
+
+def add_to(parts: list[str], q: str) -> None:
+    """Change *parts* by what *q* is."""
+    if q:
+        parts.append("more")
+
+
+def test_a_helper_that_changes_something_is_not_left() -> None:
+    """What a function may have changed ends the prefix where it decides."""
+
+    def body(s: Any, q: str) -> None:
+        parts = ["a"]
+        add_to(parts, q)
+        s += SYS + "".join(parts) + sgl.gen("a")
+
+    prefix = traced(body)
+
+    assert prefix.prompt.text == ""
+    assert prefix.ended_by == "the truth of argument 'q'"
+
+
+COUNTED: dict[str, int] = {"rows": 0}
+
+
+def test_what_differs_between_rows_is_not_known() -> None:
+    """Clocks, chance, a person and globals that the program changes are stood in for.
+
+    They are not asked or changed; a seed of the program's own is constant.
+    """
+
+    def body(s: Any, q: str) -> None:
+        COUNTED["rows"] += 1
+        dice = random.Random(1)  # noqa: S311
+        s += f"{dice.randint(1, 9)} {os.environ.get('NOT_SET', 'none')} "
+        s += f"{COUNTED['rows']}" + sgl.gen("a")
+
+    for name, say in VARYING.items():
+        prefix = traced(lambda s, say=say: s.__iadd__(f"{SYS}{say()}"), given=[])
+
+        assert (prefix.prompt.text, prefix.ended_by) == (SYS, name)
+
+    prefix = traced(body)
+
+    assert prefix.prompt.text == "3 none "
+    assert prefix.ended_by == "global 'COUNTED'"
+    assert COUNTED == {"rows": 0}
+
+
+VARYING: dict[str, Callable[..., object]] = {
+    "time.time()": time.time,
+    "input()": lambda: input("?"),
+}
+
+
+def test_code_that_cannot_be_followed_ends_the_prefix() -> None:
+    """What Python calls by itself, or has no source, is no part of the trace."""
+
+    def body(s: Any, q: str) -> None:
+        s += SYS
+        s += f"{Ticket(q)}" + sgl.gen("a")
+
+    prefix = traced(body)
+    made: dict[str, Any] = {}
+    exec("def body(s, q):\n    s += 'x'\n    s += q", made)  # noqa: S102
+
+    assert prefix.prompt.text == SYS
+    assert prefix.ended_by.startswith("what Ticket.__str__() does with argument 'q'")
+    assert traced(made["body"]).prompt.text == ""
+
+
+@dataclasses.dataclass
+class Ticket:
+    """A value of the author's own."""
+
+    body: str
+
+    def __str__(self) -> str:  # noqa: D105
+        return "long" if len(self.body) > 9 else "short"
+
+
+def test_arguments_of_any_name_end_the_prefix() -> None:
+    """Where rows may give any name, only what they are known to give is known."""
+
+    def body(s: Any, **row: Any) -> None:
+        s += f"{SYS}{row.get('style', 'brief')} {row['q']}"
+
+    assert traced(body).prompt.text == ""
+    assert traced(body, given=["q"]).prompt.text == f"{SYS}brief "
+    assert traced(body, given=["q", "style"]).prompt.text == SYS
+
+
+def test_a_fork_in_which_another_program_asks_first_shares_nothing() -> None:
+    """The first prompt is that of who asks first, not of who forks first."""
+
+    def body(s: Any, q: str) -> None:
+        s += SYS
+        for branch in s.fork(2):
+            branch += inner(topic=q).ret_value  # noqa: PLW2901
+
+    assert traced(body).prompt.text == ""
 
 
 def test_a_hidden_end_is_an_end() -> None:
