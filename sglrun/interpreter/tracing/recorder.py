@@ -40,6 +40,7 @@ class Recorder(Observer):
         marks: the marks of the unknown values.
         graph: the steps so far.
         asks: what the program asks of a model.
+        text: its prompts, as far as they are constant.
         losses: what is not done though a row would do it, with the author's lines.
         operations: what the author's rewritten code does.
         reads_markup: text was read in which a chat template's markup may be.
@@ -52,12 +53,11 @@ class Recorder(Observer):
         self.asks = Asks()
         self.reads_markup = False
         self.losses: list[tuple[str | None, str]] = []
-        self._program = program
         self._program_file = str(program.path)
         self.operations = Operations(self, program)
         self._whole = whole
         self._around = sys.exc_info()[1]  # handled by who asked for the trace
-        self._text = ConstantText(program, self.marks)
+        self.text = ConstantText(program, self.marks)
         self._running: list[int] = []
         self._asked: Counter[tuple[str | None, str]] = Counter()
         self.steps = 0
@@ -72,18 +72,13 @@ class Recorder(Observer):
     @property
     def ended(self) -> TraceEnd:
         """What ended the constant text; known after ``finish``."""
-        assert self._text.ended is not None, "finish comes first"  # noqa: S101
-        return self._text.ended
+        assert self.text.ended is not None, "finish comes first"  # noqa: S101
+        return self.text.ended
 
     @property
     def checks(self) -> tuple[Value, ...]:
         """What the author's code makes after the last step."""
         return tuple(dict.fromkeys(self._checks))
-
-    def take_any(self) -> None:
-        """Note that rows may give arguments of which nobody knows the names."""
-        where = f"{self._program.path.name}:{self._program.line}"
-        self._text.end("question", "arguments of any name", where)
 
     def began(self, executor: Observed, name: str) -> None:
         """Note that the program *name* begins to run."""
@@ -118,14 +113,14 @@ class Recorder(Observer):
             # With a row's own values it might not have been raised: what is said while
             # it is handled, the end of a ``with s.user():`` too, is not constant.
             place = raising_place(raised, self._program_file) or where
-            self._text.end("error", error_words(raised, self.marks), place)
+            self.text.end("error", error_words(raised, self.marks), place)
             self.asks.is_sure = False
         if isinstance(piece, ir.Gen | ir.Select):
             return self._generate(executor, number, piece, where)
         if isinstance(piece, ir.Image):
-            self._text.halt("image", "an image", where)
+            self.text.halt("image", "an image", where)
             self.asks.add(piece, executor.evaluator.prompt, where)
-        self._text.add(number, piece, where)
+        self.text.add(number, piece, where)
         kind, given = described(piece)
         if "fragments" in given:
             given["fragments"] = self.marks.fragments(*given["fragments"])
@@ -142,7 +137,7 @@ class Recorder(Observer):
         parent = self._stream(executor)
         begun = tuple(children)
         if begun:
-            self._text.halt("fork", "a fork", where)
+            self.text.halt("fork", "a fork", where)
         numbers = tuple(map(self._stream, begun))
         self._add("fork", parent, where=where, streams=numbers)
         for number in numbers:
@@ -153,7 +148,7 @@ class Recorder(Observer):
     ) -> None:
         """Note that *children* are brought back into *executor*."""
         numbers = tuple(map(self._stream, children))
-        each = [self._text.streams[number].executor.evaluator for number in numbers]
+        each = [self.text.streams[number].executor.evaluator for number in numbers]
         if mode == "gather_variable":
             self._joined = {name for one in each for name in one.assigned}
         else:
@@ -188,7 +183,7 @@ class Recorder(Observer):
 
     def reading(self, value: object) -> object:
         """Return *value* with placeholders for what is not known."""
-        evaluators = [each.executor.evaluator for each in self._text.streams]
+        evaluators = [each.executor.evaluator for each in self.text.streams]
         for told in (evaluator.meta_info for evaluator in evaluators):
             for name in [name for name in told if type(told[name]) is not Placeholder]:
                 about = Value(source="variable", name=name).then(".meta_info")
@@ -221,8 +216,8 @@ class Recorder(Observer):
         Raises:
             TraceEndError: nobody waits for the trace any more.
         """
-        if self._is_over and self._text.ended is not None:
-            raise TraceEndError(self._text.ended.reason)
+        if self._is_over and self.text.ended is not None:
+            raise TraceEndError(self.text.ended.reason)
 
     def likely(self, value: Value) -> str | None:
         """Return the first option of the select that *value* comes from."""
@@ -242,7 +237,7 @@ class Recorder(Observer):
         reason = f"{question} {value}"
         self._count(where)
         self.asks.is_sure = False
-        self._text.end("question", reason, where)
+        self.text.end("question", reason, where)
         self._stop_unless_whole(reason)
         self._asked[where, question] += 1
         often = self._asked[where, question] > _USUAL_TIMES
@@ -266,7 +261,7 @@ class Recorder(Observer):
         """
         if self._generation is None:  # a batch inside, whose threads are not watched
             reason = "a batch of another program"
-            self._text.end("generation", reason, self._place())
+            self.text.end("generation", reason, self._place())
             raise TraceEndError(reason)
         (gen, node), self._generation = self._generation, None
         value = Value(source="variable", name=gen.name, node=node)
@@ -275,7 +270,7 @@ class Recorder(Observer):
 
     def abandon(self, reason: str) -> None:
         """End the trace though the program goes on; it ends when it is next seen."""
-        self._text.end("time", reason)
+        self.text.end("time", reason)
         self._whole = False
         self._is_over = True
 
@@ -289,7 +284,7 @@ class Recorder(Observer):
             reason, where = error_words(failure.cause, self.marks), failure.where
             if self._whole:
                 self._add("end", self._stream(executor), name=reason, where=where)
-        self._text.end("end" if failure is None else "error", reason, where)
+        self.text.end("end" if failure is None else "error", reason, where)
 
     def _generate(
         self,
@@ -300,7 +295,7 @@ class Recorder(Observer):
     ) -> ir.Piece:
         self.asks.add(piece, executor.evaluator.prompt, where)
         kind: Kind = "generate" if isinstance(piece, ir.Gen) else "select"
-        self._text.ask(number, _ASKS[kind], where)
+        self.text.ask(number, _ASKS[kind], where)
         self._stop_unless_whole(kind)
         _, given = described(piece)
         if isinstance(piece, ir.Select):
@@ -328,17 +323,17 @@ class Recorder(Observer):
             raise TraceEndError(reason)
 
     def _count(self, where: str | None) -> None:
-        if self._text.ended is not None:
-            self._stop_unless_whole(self._text.ended.reason)
+        if self.text.ended is not None:
+            self._stop_unless_whole(self.text.ended.reason)
         self.steps += 1
         if self.steps > _MOST_STEPS:
             reason = f"more than {_MOST_STEPS:,} steps"
-            self._text.forget_from(where)  # how often a loop runs is not constant
-            self._text.end("budget", reason, where)
+            self.text.forget_from(where)  # how often a loop runs is not constant
+            self.text.end("budget", reason, where)
             raise TraceEndError(reason)
 
     def _stream(self, executor: Observed) -> int:
-        return self._text.number_of(executor)
+        return self.text.number_of(executor)
 
     def _add(self, kind: Kind, stream: int, **given: Any) -> int:
         checks, self._checks = self.checks, []

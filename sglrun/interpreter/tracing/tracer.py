@@ -187,7 +187,8 @@ def _trace(
 ) -> Trace:
     recorder = Recorder(program, whole=whole)
     if program.takes_any and not known and unknown == set(program.free):
-        recorder.take_any()
+        where = f"{program.path.name}:{program.line}"
+        recorder.text.end("question", "arguments of any name", where)
     arguments = dict(known)
     for name in sorted(unknown):
         value = Value(source="argument", name=name)
