@@ -103,7 +103,7 @@ def common_prefix(texts: Sequence[str]) -> str:
 def shared(streams: Iterable[TracedStream], length: int) -> Prompt:
     """Return the first *length* characters, which *streams* share, as a prompt."""
     return max(
-        (stream.begun(length) for stream in streams),
+        (each.begun(length) for each in streams if len(each.start.text) <= length),
         key=lambda prompt: len(prompt.text),
         default=Prompt(),
     )

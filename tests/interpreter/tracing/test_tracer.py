@@ -336,6 +336,17 @@ def test_a_fork_in_which_another_program_asks_first_shares_nothing() -> None:
     assert traced(body).prompt.text == ""
 
 
+def test_a_branch_that_asks_begins_with_what_it_was_forked_from() -> None:
+    """An argument before a fork ends the prefix, whoever asks first."""
+
+    def body(s: Any, q: str) -> None:
+        s += f"{SYS}{q}"
+        with s.copy() as other:
+            other += sgl.gen("a")  # noqa: PLW2901
+
+    assert traced(body).prompt.text == SYS
+
+
 def test_a_hidden_end_is_an_end() -> None:
     """A ``try`` around a look into an argument hides nothing."""
 
