@@ -8,7 +8,12 @@ from sglrun.batch.budget import Budget, cost_budget, token_budget
 from sglrun.batch.needs import Need
 from sglrun.batch.prices import Prices
 from sglrun.batch.rates import Rate, Sent
-from sglrun.errors import BackendError, BackendUnreachableError, ConfigError
+from sglrun.errors import (
+    BackendError,
+    BackendUnreachableError,
+    ConfigError,
+    UnsupportedFeatureError,
+)
 
 # A model did nothing for an answer like this.
 _REFUSED = (*(code for code in range(400, 500) if code != 408), 500, 501, 503, 529)  # noqa: PLR2004 - a timeout
@@ -16,8 +21,8 @@ _REFUSED = (*(code for code in range(400, 500) if code != 408), 500, 501, 503, 5
 
 def may_have_cost(error: BackendError) -> bool:
     """Return whether a model may have worked for a request that failed."""
-    if isinstance(error, BackendUnreachableError):
-        return False
+    if isinstance(error, BackendUnreachableError | UnsupportedFeatureError):
+        return False  # it was not sent
     return error.http_status not in _REFUSED
 
 

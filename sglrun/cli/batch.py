@@ -148,7 +148,8 @@ def run_batch(
         view.expect_rows_of(inputs)
         rows = output.remaining(islice(reader, config.rows.limit))
         try:
-            with caught_signals(drain(runner, view, config.safety.grace)), view:
+            stop = drain(runner, view, config.safety.grace)
+            with caught_signals(stop, view.close), view:
                 for results in runner.batches(rows):
                     output.append(results)
                 output.finish(runner.summary())

@@ -9,10 +9,13 @@ from contextlib import contextmanager
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _EXIT_BASE = 128
 _END = b"\0"
+_TIDY_S = 0.5
 
 
 @contextmanager
-def caught_signals(drain: Callable[[signal.Signals], None]) -> Iterator[None]:
+def caught_signals(
+    drain: Callable[[signal.Signals], None], tidy: Callable[[], None]
+) -> Iterator[None]:
     """Call *drain* for the first signal in the block; leave at once for a second.
 
     Both happen in a thread that waits for nothing but signals: Python would run a
@@ -22,6 +25,7 @@ def caught_signals(drain: Callable[[signal.Signals], None]) -> Iterator[None]:
 
     Args:
         drain: must not wait for the run.
+        tidy: gives the terminal back before the process leaves; has half a second.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -32,7 +36,7 @@ def caught_signals(drain: Callable[[signal.Signals], None]) -> Iterator[None]:
     }
     wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     thread = threading.Thread(
-        target=_watch, args=(reading, drain), name="sglrun-signals", daemon=True
+        target=_watch, args=(reading, drain, tidy), name="sglrun-signals", daemon=True
     )
     thread.start()
     try:
@@ -51,14 +55,20 @@ def _wake(_number: int, _frame: object) -> None:
     """Do nothing: the number of the signal is in the pipe already."""
 
 
-def _watch(reading: int, drain: Callable[[signal.Signals], None]) -> None:
+def _watch(
+    reading: int, drain: Callable[[signal.Signals], None], tidy: Callable[[], None]
+) -> None:
     draining = False
     while (came := os.read(reading, 1)) != _END:
         number = came[0]
         if number not in _SIGNALS:
             continue
         if draining:
-            # Every row that ended is written whole already: nothing has to be tidied.
+            # Every row that ended is written whole already. What stands in the way of
+            # the terminal, as ^S does, must not hold the process.
+            tidying = threading.Thread(target=tidy, name="sglrun-tidy", daemon=True)
+            tidying.start()
+            tidying.join(_TIDY_S)
             os._exit(_EXIT_BASE + number)
         draining = True
         drain(signal.Signals(number))

@@ -44,6 +44,10 @@ class RunView:
 
     def __exit__(self, *exc: object) -> None:
         """End what is shown."""
+        self.close()
+
+    def close(self) -> None:
+        """End what is shown; safe from any thread."""
         self._progress.stop()
 
     def watch(self, runner: BatchRunner) -> None:

@@ -143,8 +143,9 @@ def _referred(module: ModuleType, name: str, place: str) -> Program:
 
 def _broken(place: str, exc: BaseException, file: str) -> ProgramLoadError:
     where = raising_place(exc, file) or place
+    what = exc.msg if isinstance(exc, SyntaxError) else exc  # else says the line twice
     error = ProgramLoadError(
-        f"{place} cannot be loaded: {type(exc).__name__}: {exc} ({where})"
+        f"{place} cannot be loaded: {type(exc).__name__}: {what} ({where})"
     )
     if isinstance(exc, ModuleNotFoundError):
         error.add_note(f"install {exc.name!r} beside sglrun, or put it next to {place}")

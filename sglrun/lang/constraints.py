@@ -73,7 +73,11 @@ def check_regex(pattern: str) -> str:
     Raises:
         re.error: it cannot.
     """
-    re.compile(pattern)
+    try:
+        re.compile(pattern)
+    except re.error as exc:
+        said = f"regex {pattern!r} is no pattern: {exc.msg}"
+        raise re.error(said, pattern, exc.pos) from exc
     return pattern
 
 

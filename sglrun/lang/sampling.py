@@ -4,6 +4,7 @@ Rule: the fields and their defaults are written here and nowhere else. ``None`` 
 "not set"; names are SGLang's.
 """
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from operator import attrgetter
@@ -80,6 +81,9 @@ class SamplingParams:
             TypeError: a name or a kind of value that no parameter has.
             ValueError: a value outside what the parameter allows.
         """
+        for name in values:
+            if name not in _NAMES:
+                raise TypeError(f"there is no parameter {name!r}{_meant(name)}")
         clean = {
             name: _TO_TUPLE[name](name, value) if name in _TO_TUPLE else value
             for name, value in values.items()
@@ -109,6 +113,11 @@ class SamplingParams:
 
 _NAMES = tuple(field.name for field in fields(SamplingParams))
 _values_of = attrgetter(*_NAMES)
+
+
+def _meant(name: str) -> str:
+    close = difflib.get_close_matches(name, _NAMES, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 DEFAULTS = SamplingParams(

@@ -27,6 +27,7 @@ from sglrun.errors import (
     BadRequestError,
     RateLimitError,
     RunStoppedError,
+    UnsupportedFeatureError,
 )
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS
@@ -259,6 +260,15 @@ def test_an_error_that_no_row_survives_stops_all() -> None:
         ask([AuthenticationError("401")], limits)
     with pytest.raises(AuthenticationError, match="401"):
         ask(["never sent"], limits)
+
+
+def test_a_request_that_was_refused_here_cost_nothing() -> None:
+    """What a backend cannot do was not sent, so nothing of it is lost."""
+    limits = limits_of(Clock())
+    with pytest.raises(UnsupportedFeatureError):
+        ask([UnsupportedFeatureError("no regex")], limits)
+
+    assert limits.allowance.unknown == Usage()
 
 
 def test_a_server_that_was_never_there_ends_the_run() -> None:

@@ -1,7 +1,9 @@
 """Signals and pipes, with real processes."""
 
+import contextlib
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -37,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 @contextmanager
 def started(
-    folder: Path, server: StandIn, *more: str
+    folder: Path, server: StandIn, *more: str, stderr: int = subprocess.PIPE
 ) -> Iterator[subprocess.Popen[str]]:
     """Start a run of one row at a time against *server*."""
     with subprocess.Popen(
@@ -47,10 +49,10 @@ def started(
         ),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         text=True,
         cwd=folder,
-        env=environment(folder),
+        env=environment(folder, TERM="xterm"),
     ) as process:
         try:
             yield process
@@ -197,6 +199,31 @@ def test_a_second_signal_leaves_at_once(folder: Path, stand_in: StandIn) -> None
 
     assert process.returncode == 130
     assert not stand_in.released.is_set()
+
+
+def test_a_second_signal_gives_the_terminal_back(
+    folder: Path, stand_in: StandIn
+) -> None:
+    """Who leaves at once has a cursor again."""
+    slow = SlowRow(stand_in)
+    here, there = pty.openpty()
+    shown = b""
+    live = ("--progress", "rich", "--grace", "1000")
+    with started(folder, stand_in, *live, stderr=there) as process:
+        os.close(there)
+        assert slow.began.wait(WAIT_S)
+        process.send_signal(signal.SIGINT)
+        while b"leaves" not in shown:
+            shown += os.read(here, 1 << 16)
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the other end is closed
+            while more := os.read(here, 1 << 16):
+                shown += more
+        process.communicate(timeout=WAIT_S)
+    os.close(here)
+
+    assert process.returncode == 130
+    assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l")
 
 
 def test_a_second_run_of_the_same_output_is_4(folder: Path, stand_in: StandIn) -> None:

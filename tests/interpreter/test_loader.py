@@ -81,7 +81,7 @@ def test_a_name_that_does_not_exist_lists_the_programs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "said", "line"),
     [
-        ("x = (\n", "SyntaxError", 1),
+        ("x = (\n", "SyntaxError: '(' was never closed (broken.py:1)", 1),
         ("x = 1\n1 / 0\n", "ZeroDivisionError: division by zero", 2),
         ("import sys\nsys.exit(3)\n", "SystemExit: 3", 2),
         ("import not_installed_here\n", "No module named 'not_installed_here'", 1),

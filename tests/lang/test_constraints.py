@@ -88,8 +88,8 @@ def test_only_numbers_stop_at_white_space() -> None:
 
 
 def test_a_wrong_pattern_is_refused() -> None:
-    """A pattern that Python cannot read is refused at once."""
-    with pytest.raises(re.error):
+    """A pattern that Python cannot read is refused at once, and shown."""
+    with pytest.raises(re.error, match=r"regex '\(' is no pattern: .* at position 0"):
         check_regex("(")
 
     assert check_regex("(a)") == "(a)"

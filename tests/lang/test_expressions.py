@@ -75,9 +75,11 @@ def test_gen_takes_every_parameter() -> None:
 
 
 def test_an_unknown_parameter_is_named() -> None:
-    """A misspelt parameter is a type error at its line."""
-    with pytest.raises(TypeError, match="max_token'"):
-        gen("a", max_token=5)
+    """A misspelt parameter is a type error that says what was meant."""
+    with pytest.raises(TypeError, match=r"'temperatur' \(did you mean 'temperature'\?"):
+        gen("a", temperatur=0.5)
+    with pytest.raises(TypeError, match=r"there is no parameter 'wool'$"):
+        gen("a", wool=5)
 
 
 @pytest.mark.parametrize("dtype", [int, "int"])

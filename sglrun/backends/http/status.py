@@ -36,7 +36,7 @@ _BY_STATUS: Mapping[int, type[BackendError]] = {
 }
 
 _ADVICE: Mapping[int, str] = {
-    401: "check the key (--api-key-env names the variable that holds it)",
+    401: "check the key (--api-key-env or --api-key-command says where it is)",
     402: "the account has no credit left",
     403: "the key is not allowed to do this",
     404: "check the URL (an OpenAI-shaped server is usually at .../v1)",
