@@ -267,7 +267,9 @@ class BatchRunner:
         failed, rows = self._tally.failed, self._tally.rows
         most, share = self._options.max_errors, self._options.max_error_share
         if most is not None and failed > most:
-            self._end(RunStoppedError(f"{failed} rows failed (--max-errors {most})"))
+            self._end(
+                RunStoppedError(f"too many rows failed: {failed} (--max-errors {most})")
+            )
         if share is not None and rows >= _FEWEST and failed > share * rows:
             self._end(
                 RunStoppedError(

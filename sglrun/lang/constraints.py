@@ -113,13 +113,29 @@ def json_schema_text(given: object) -> str:
 def _class_schema(given: object) -> object:
     pydantic_schema = getattr(given, "model_json_schema", None)
     if pydantic_schema is not None:
-        return pydantic_schema()
+        return _closed(pydantic_schema())
     if isinstance(given, type) and dataclasses.is_dataclass(given):
         return _dataclass_schema(given, ())
     raise TypeError(
         "json_schema takes a dict, JSON text, a dataclass or a pydantic model, "
         f"not {given!r}"
     )
+
+
+def _closed(schema: object) -> object:
+    """Return *schema* with objects of their own properties only.
+
+    pydantic leaves open whether there are others, and drops them when it reads; servers
+    do not agree about what to make of that. A model that keeps others says so.
+    """
+    if isinstance(schema, list):
+        return [_closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: _closed(value) for key, value in schema.items()}
+    if schema.get("type") == "object" and "properties" in schema:
+        inner.setdefault("additionalProperties", False)
+    return inner
 
 
 def _dataclass_schema(cls: type, around: tuple[type, ...]) -> dict[str, object]:

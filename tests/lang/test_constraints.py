@@ -177,14 +177,20 @@ def test_a_dataclass_is_a_schema() -> None:
 
 
 def test_anything_like_pydantic_is_a_schema() -> None:
-    """A class that gives its own JSON schema is asked for it."""
+    """A class that gives its own JSON schema is asked; its objects are closed."""
+    kept = {"type": "object", "properties": {}, "additionalProperties": True}
+    inside = {"$defs": {"In": SCHEMA}, "anyOf": [SCHEMA, kept, {"type": "object"}]}
 
     class Model:
         @classmethod
         def model_json_schema(cls) -> dict[str, object]:
-            return SCHEMA
+            return SCHEMA | inside
 
-    assert json.loads(json_schema_text(Model)) == SCHEMA
+    closed = SCHEMA | {"additionalProperties": False}
+    assert json.loads(json_schema_text(Model)) == closed | {
+        "$defs": {"In": closed},
+        "anyOf": [closed, kept, {"type": "object"}],
+    }
 
 
 @pytest.mark.parametrize("wrong", [5, int, ["a"], Line("x", 1.0)])
