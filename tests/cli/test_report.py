@@ -22,7 +22,7 @@ def ask(s, q):
 """
 CONFIG = """\
 profiles:
-  paid: {backend: mock, prices: {prompt: 1000000}}
+  paid: {backend: mock, prices: {prompt: 1000000, completion: 0}}
 """
 
 
