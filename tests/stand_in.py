@@ -341,6 +341,6 @@ def events(*given: Json, end: bool = False) -> Fault:
 
     def send(handler: Handler) -> None:
         handler.send_events(list(given), end=end)
-        handler.close_connection = True
+        handler.close_connection = not end
 
     return send
