@@ -24,6 +24,7 @@ from sglrun.backends.base import (
     SelectRequest,
     Usage,
 )
+from sglrun.backends.passing import PassingBackend
 from sglrun.errors import BackendUnavailableError, BackendUnreachableError, ConfigError
 from sglrun.lang.prompt import Prompt
 
@@ -173,13 +174,11 @@ class SeveralServers(Backend):
             return list(pool.map(send, (server.backend for server in self._servers)))
 
 
-class _OfRow(Backend):
+class _OfRow(PassingBackend):
     """The servers as one row sees them."""
 
     def __init__(self, servers: SeveralServers) -> None:
-        self.kind, self.server, self.model = servers.kind, servers.server, servers.model
-        self.chat_template = servers.chat_template
-        self.capabilities = servers.capabilities
+        super().__init__(servers)
         self._servers = servers
         self._favourite = servers.choose()
 
@@ -192,24 +191,6 @@ class _OfRow(Backend):
         return self._servers.ask(
             lambda backend: backend.select(request), self._favourite
         )
-
-    def check(self, request: Request | SelectRequest) -> None:
-        self._servers.check(request)
-
-    def count_tokens(self, text: str) -> int:
-        return self._servers.count_tokens(text)
-
-    def cache_prefix(self, prompt: Prompt) -> Usage:
-        return self._servers.cache_prefix(prompt)
-
-    def flush_cache(self) -> bool:
-        return self._servers.flush_cache()
-
-    def get_server_info(self) -> Mapping[str, object]:
-        return self._servers.get_server_info()
-
-    def pause_s(self) -> float:
-        return self._servers.pause_s()
 
 
 def create_several(name: str, options: BackendOptions) -> SeveralServers:

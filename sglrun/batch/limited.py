@@ -1,6 +1,6 @@
 """The limited backend: a backend as one row sees it, with tries, limits and counts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar, cast
 
 from sglrun.backends.base import (
@@ -12,6 +12,7 @@ from sglrun.backends.base import (
     SelectRequest,
     Usage,
 )
+from sglrun.backends.passing import PassingBackend
 from sglrun.batch.allowance import Allowance
 from sglrun.batch.answers import Asked
 from sglrun.batch.limits import DeadlineError, Limits
@@ -29,7 +30,7 @@ Given = TypeVar("Given")
 _FIRST_5XX = 500
 
 
-class LimitedBackend(Backend):
+class LimitedBackend(PassingBackend):
     """Sends what one row asks to the backend of the run.
 
     A request that may succeed later is sent again. What no row can survive is told to
@@ -58,11 +59,7 @@ class LimitedBackend(Backend):
             approximate: do what the backend cannot do exactly as nearly as it can.
             steps: what the row was answered in an earlier run, and is in this.
         """
-        self.kind = backend.kind
-        self.model = backend.model
-        self.chat_template = backend.chat_template
-        self.capabilities = backend.capabilities
-        self._backend = backend
+        super().__init__(backend)
         self._limits = limits
         self._meter = meter
         self._needs = needs
@@ -105,10 +102,6 @@ class LimitedBackend(Backend):
             self._meter.approximated(said or WRITTEN)
         return answer
 
-    def check(self, request: Request | SelectRequest) -> None:
-        """Let *request* pass if the backend could be asked for it."""
-        self._backend.check(request)
-
     def cache_prefix(self, prompt: Prompt) -> Usage:
         """Have the model read *prompt* once; waits for its turn, and tries once.
 
@@ -121,18 +114,6 @@ class LimitedBackend(Backend):
             return self._try(lambda: _with_cost(self._backend, prompt), need, number)
         except _ServerDownError as exc:
             raise exc.error from exc
-
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of *text*."""
-        return self._backend.count_tokens(text)
-
-    def flush_cache(self) -> bool:
-        """Forget cached prefixes."""
-        return self._backend.flush_cache()
-
-    def get_server_info(self) -> Mapping[str, object]:
-        """Return what the server tells about itself."""
-        return self._backend.get_server_info()
 
     def _ask(self, asked: Asked, send: Callable[[], Answer]) -> Answer:
         """Return what the row was answered before; send only what is new."""

@@ -8,7 +8,6 @@ Where it does not, the generation is asked for by itself.
 import threading
 import warnings
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sglrun.backends.base import (
@@ -17,10 +16,9 @@ from sglrun.backends.base import (
     OnText,
     Request,
     Sample,
-    Selection,
-    SelectRequest,
     Usage,
 )
+from sglrun.backends.passing import PassingBackend
 from sglrun.errors import UnsupportedFeatureError
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
@@ -58,16 +56,12 @@ class _Ahead:
     has_ended: bool
 
 
-class SpeculatingBackend(Backend):
+class SpeculatingBackend(PassingBackend):
     """A backend for one run of a program; safe from any thread."""
 
     def __init__(self, backend: Backend, budget: int) -> None:
         """Ask *backend* for *budget* tokens at once."""
-        self.kind = backend.kind
-        self.model = backend.model
-        self.chat_template = backend.chat_template
-        self.capabilities = backend.capabilities
-        self._backend = backend
+        super().__init__(backend)
         self._budget = budget
         self._lock = threading.Lock()
         self._ahead: deque[_Ahead] = deque(maxlen=_KEPT)
@@ -85,26 +79,6 @@ class SpeculatingBackend(Backend):
         if on_text is not None:
             on_text(sample.text)
         return Completion(samples=(sample,), usage=usage)
-
-    def select(self, request: SelectRequest) -> Selection:
-        """Return the scores of the options of *request*."""
-        return self._backend.select(request)
-
-    def check(self, request: Request | SelectRequest) -> None:
-        """Let *request* pass if the backend could be asked for it."""
-        self._backend.check(request)
-
-    def cache_prefix(self, prompt: Prompt) -> Usage:
-        """Have the model read *prompt* once."""
-        return self._backend.cache_prefix(prompt)
-
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of *text*."""
-        return self._backend.count_tokens(text)
-
-    def get_server_info(self) -> Mapping[str, object]:
-        """Return what the server tells about itself."""
-        return self._backend.get_server_info()
 
     def _taken(self, request: Request) -> Sample | None:
         """Return the answer to *request* where it is written ahead, whole."""

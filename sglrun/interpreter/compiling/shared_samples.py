@@ -6,7 +6,6 @@ not.
 """
 
 import threading
-from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
@@ -15,10 +14,9 @@ from sglrun.backends.base import (
     Completion,
     OnText,
     Request,
-    Selection,
-    SelectRequest,
     Usage,
 )
+from sglrun.backends.passing import PassingBackend
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
 
@@ -43,7 +41,7 @@ class _Group:
         )
 
 
-class SharedSamples(Backend):
+class SharedSamples(PassingBackend):
     """A backend that sends generations which are expected together as one request.
 
     Attributes:
@@ -52,11 +50,7 @@ class SharedSamples(Backend):
 
     def __init__(self, backend: Backend) -> None:
         """Ask *backend*."""
-        self.kind = backend.kind
-        self.model = backend.model
-        self.chat_template = backend.chat_template
-        self.capabilities = backend.capabilities
-        self._backend = backend
+        super().__init__(backend)
         self._lock = threading.Lock()
         self._groups: list[_Group] = []
 
@@ -90,22 +84,6 @@ class SharedSamples(Backend):
             samples=(whole.samples[number],),
             usage=whole.usage if number == 0 else Usage(),
         )
-
-    def select(self, request: SelectRequest) -> Selection:
-        """Return the scores of the options."""
-        return self._backend.select(request)
-
-    def cache_prefix(self, prompt: Prompt) -> Usage:
-        """Have the model read *prompt* once."""
-        return self._backend.cache_prefix(prompt)
-
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of *text*."""
-        return self._backend.count_tokens(text)
-
-    def get_server_info(self) -> Mapping[str, object]:
-        """Return what the server tells about itself."""
-        return self._backend.get_server_info()
 
     def _group(self, request: Request) -> _Group | None:
         sampling = request.sampling
