@@ -1,15 +1,20 @@
 """The embedded engine: its time beside a server's, one row at a time, and the bound.
 
-    python -m tests.bench.engine [SHARE [WORK ...]]
+    python -m tests.bench.engine [--no-exact] [--slots N] [--share S] [WORK ...]
 
-SHARE (by default 1) is the part of the rows to run. Printed for each work are the
-steps, the tokens that were computed beside those that had to be, and the ratio of its
-time to (a) ``xllamacpp.Server`` in a process of its own, (b) one request at a time with
-nothing shared, of which some are timed, and (c) those tokens at the rates of the bare
-context. Ratios mean little on a machine that is busy with something else.
+S (by default 1) is the part of the rows to run. Printed for each work are the steps,
+the tokens that were computed beside those that had to be, and the ratio of its time to
+(a) ``xllamacpp.Server`` in a process of its own, with N slots (4 are its best),
+(b) one request at a time with nothing shared, of which some are timed, and (c) those
+tokens at the rates of the bare context, each where it stands: what all share, what a
+row adds to it, and what all write at once. ``short`` is 10,000 short rows: printed
+is the rate of each tenth, and the memory after the second and the last. Ratios mean
+little on a machine that is busy with something else.
 """
 
+import argparse
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -21,7 +26,7 @@ from functools import partial
 from sglrun.backends.base import Request, SelectRequest
 from sglrun.backends.local import store
 from sglrun.backends.local.backend import LocalBackend
-from sglrun.backends.local.context import Context, Entry
+from sglrun.backends.local.context import Context, ContextSettings, Entry
 from sglrun.backends.local.processors import usable_processors
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
@@ -36,7 +41,8 @@ from concurrent.futures import ThreadPoolExecutor
 import xllamacpp as x
 model, work = sys.argv[1], json.load(sys.stdin)
 p = x.CommonParams()
-p.model.path, p.n_parallel, p.n_ctx, p.n_batch, p.n_ubatch = model, 4, 16384, 2048, 512
+p.model.path, p.n_parallel, p.n_ctx = model, work["slots"], 16384
+p.n_batch, p.n_ubatch = 2048, 512
 p.cpuparams.n_threads = p.cpuparams_batch.n_threads = work["threads"]
 p.n_gpu_layers, p.verbosity, p.warmup, p.kv_unified = 0, -1, True, True
 server = x.Server(p)
@@ -121,17 +127,21 @@ class Rates:
         )
         self._tokens: tuple[int, ...] = ()
 
-    def read(self, tokens: tuple[int, ...]) -> float:
-        """Return the rate of reading *tokens*, which ``write`` goes on from."""
+    def read(self, tokens: tuple[int, ...], shared: int) -> tuple[float, float]:
+        """Return the rates of reading the first *shared* of *tokens*, and the others.
+
+        ``write`` goes on from them.
+        """
         self._tokens = tokens
-        for sequence in range(255):
+        for sequence in range(254):
             self._context.truncate(sequence, 0)
         wanted = len(tokens) - 1
         entries = [Entry(t, n, 0, n == wanted) for n, t in enumerate(tokens)]
-        starts = range(0, len(entries), self._batch)
-        return len(entries) / sum(
-            self._timed(entries[at : at + self._batch]) for at in starts
+        starts = range(0, shared, self._batch)
+        first = sum(
+            self._timed(entries[at : min(at + self._batch, shared)]) for at in starts
         )
+        return shared / first, (len(tokens) - shared) / self._timed(entries[shared:])
 
     def write(self, rows: int, steps: int = 8) -> float:
         """Return the rate of writing *rows* texts at once."""
@@ -206,12 +216,17 @@ def alone_s(counted: Counted, work: Work) -> float:
     return (time.perf_counter() - began) / len(some) * len(work.asked)
 
 
-def server_s(counted: Counted, work: Work) -> float:
+def server_s(counted: Counted, work: Work, slots: int) -> float:
     """Return the time of the library's own server, at a request a choice."""
     prompts = [prompt for prompt, _ in work.asked]
     if not work.new:
         prompts = [prompt + choice for prompt in prompts for choice in CHOICES]
-    given = {"new": work.new or 1, "prompts": prompts, "threads": usable_processors()}
+    given = {
+        "new": work.new or 1,
+        "prompts": prompts,
+        "threads": usable_processors(),
+        "slots": slots,
+    }
     done = subprocess.run(
         [sys.executable, "-c", SERVER, str(counted.backend.path)],
         input=json.dumps(given),
@@ -223,31 +238,73 @@ def server_s(counted: Counted, work: Work) -> float:
     return float(words[words.index("spent") + 1])
 
 
-def report(counted: Counted, rates: Rates, work: Work, run: Callable[[], int]) -> None:
+def bound_s(counted: Counted, rates: Rates, work: Work, at_once: int) -> float:
+    """Return the time of what had to be computed, at the rates of the bare context."""
+    encode = counted.backend._runtime.tokenizer.encode
+    first, other = encode(work.asked[0][0]), encode(work.asked[-1][0])
+    pairs = enumerate(zip(first, other, strict=False))
+    shared = next((at for at, (a, b) in pairs if a != b), len(first) - 1)
+    read, write = needed(counted, work)
+    of_shared, of_own = rates.read(first, shared)
+    seconds = shared / of_shared + (read - shared) / of_own
+    return seconds + (write / rates.write(at_once) if write else 0)
+
+
+def report(
+    counted: Counted, rates: Rates, work: Work, run: Callable[[], int], slots: int
+) -> None:
     """Run one work every way and print its line."""
     counted.reset()
     began = time.perf_counter()
     at_once = run()
     ours = time.perf_counter() - began
     steps, inside = list(counted.steps), counted.inside_s
-    read, write = needed(counted, work)
-    first = counted.backend._runtime.tokenizer.encode(work.asked[0][0])
-    bound = read / rates.read(first)
-    if write:
-        bound += write / rates.write(at_once)
+    bound = bound_s(counted, rates, work, at_once)
     sys.stdout.write(
         f"{work.name}: {ours:.1f} s, {len(steps)} steps, {sum(steps)} tokens of "
-        f"{read + write} needed, {1 - inside / ours:.1%} outside the model; "
-        f"(a) {ours / server_s(counted, work):.2f} "
+        f"{sum(needed(counted, work))} needed, {1 - inside / ours:.1%} outside the "
+        f"model; (a) {ours / server_s(counted, work, slots):.2f} "
         f"(b) {ours / alone_s(counted, work):.3f} (c) {ours / bound:.2f}\n"
     )
     sys.stdout.flush()
 
 
+def report_short(counted: Counted, rows: int) -> None:
+    """Run *rows* short rows and print how fast each tenth of them was."""
+    counted.reset()
+    work = Work("short", 8)
+    ends: list[tuple[float, int]] = []
+    began = time.perf_counter()
+
+    def ask(number: int) -> None:
+        counted.ask(work, SENTENCE * 6 + f"Row {number}:")
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        ends.append((time.perf_counter() - began, peak))
+
+    with ThreadPoolExecutor(64) as pool:
+        list(pool.map(ask, range(rows)))
+    tenths = ends[max(1, rows // 10) - 1 :: max(1, rows // 10)]
+    starts = (0.0, *(at for at, _ in tenths))
+    rates = (rows / 10 / (b - a) for a, (b, _) in zip(starts, tenths, strict=False))
+    sys.stdout.write(
+        f"short: {rows} rows in {ends[-1][0]:.0f} s; rows a second in each tenth: "
+        f"{' '.join(f'{rate:.1f}' for rate in rates)}; peak memory {tenths[1][1]} MB "
+        f"after two tenths, {ends[-1][1]} MB at the end; "
+        f"{1 - counted.inside_s / ends[-1][0]:.1%} outside the model\n"
+    )
+
+
 def main() -> None:
     """Run every work and print."""
-    share = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
-    backend = LocalBackend(store.find_model())
+    parser = argparse.ArgumentParser()
+    parser.add_argument("works", nargs="*")
+    parser.add_argument("--no-exact", action="store_true")
+    parser.add_argument("--slots", type=int, default=4)
+    parser.add_argument("--share", type=float, default=1)
+    given = parser.parse_args()
+    share = given.share
+    settings = ContextSettings(exact=not given.no_exact)
+    backend = LocalBackend(store.find_model(), settings=settings)
     counted, rates = Counted(backend), Rates(backend)
     few, many, most = (max(4, int(rows * share)) for rows in (32, 64, 200))
     wide = 4 if share >= 1 else 2
@@ -257,10 +314,11 @@ def main() -> None:
         (Work("tree", 32), lambda work: tree_of(counted, work, wide)),
         (Work("select", 0), lambda work: rows_of(counted, work, 37, most)),
     )
-    only = sys.argv[2:]
     for work, run in runs:
-        if not only or work.name in only:
-            report(counted, rates, work, partial(run, work))
+        if not given.works or work.name in given.works:
+            report(counted, rates, work, partial(run, work), given.slots)
+    if not given.works or "short" in given.works:
+        report_short(counted, max(40, int(10_000 * share)))
     backend.close()
 
 

@@ -7,8 +7,10 @@ all that it may need is free or can be given up.
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from math import inf
 from typing import Protocol
 
+from sglrun.backends.local.horizon import Horizon
 from sglrun.backends.local.radix import Cut, Match, Node, RadixTree, Tokens
 
 
@@ -32,12 +34,14 @@ class PrefixCache:
         sequences: sequences that it has in all.
         promised: cells that running jobs may still fill, beyond the tree.
         promised_sequences: sequences that they may still take.
+        horizon: for how long what nobody needs is kept.
     """
 
     def __init__(self, context: Cells, *, cells: int, sequences: int) -> None:
         """Begin with an empty *context*."""
         self._context = context
-        self._tree = RadixTree()
+        self.horizon = Horizon()
+        self._tree = RadixTree(self.horizon)
         self._free = list(range(sequences))
         self._pinned: OrderedDict[int, Node] = OrderedDict()
         self.cells = cells
@@ -68,13 +72,24 @@ class PrefixCache:
                 return False
         return True
 
-    def evict(self) -> bool:
-        """Give up the least recently used tokens; return whether there were any."""
-        cut = self._tree.evict()
+    def evict(self, *, before: float = inf) -> bool:
+        """Give up the least recently used tokens; return whether there were any.
+
+        Args:
+            before: only tokens that were last used earlier, as tokens computed.
+        """
+        cut = self._tree.evict(before=before)
         if cut is None:
             return False
         self._apply(cut)
         return True
+
+    def expire(self, computed: int) -> None:
+        """Note that *computed* more tokens were; give up what is not worth keeping."""
+        self.horizon.computed += computed
+        oldest = self.horizon.oldest()
+        while self.evict(before=oldest):
+            pass
 
     def thin_out(self) -> None:
         """Give up what was used least recently until half of the cells are free."""

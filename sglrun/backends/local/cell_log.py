@@ -10,6 +10,7 @@ reached all that is still needed is laid anew from the beginning, in the same or
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 class CellLog:
@@ -54,11 +55,13 @@ class CellLog:
             self._held.pop(sequence, None)
         return had_more
 
+    def held(self) -> int:
+        """Return how many cells are held."""
+        return int(self._kept().sum())
+
     def lay_anew(self) -> bool:
         """Count only cells that are held, moved down; return whether any must move."""
-        kept = np.zeros(self._cells, np.bool_)
-        for held in self._held.values():
-            kept[held] = True
+        kept = self._kept()
         number = np.cumsum(kept) - 1
         count = int(number[-1]) + 1
         moves = not bool(kept[:count].all())
@@ -68,3 +71,9 @@ class CellLog:
             }
         self.filled = count
         return moves
+
+    def _kept(self) -> NDArray[np.bool_]:
+        kept = np.zeros(self._cells, np.bool_)
+        for held in self._held.values():
+            kept[held] = True
+        return kept

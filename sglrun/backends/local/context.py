@@ -20,6 +20,11 @@ Logits = NDArray[np.float32]
 
 CACHE_FULL = 1
 
+# Cells are looked through each time that so many more are filled.
+_LOOK_AGAIN = 256
+# What it takes to move a cell, 15 µs, beside half of passing over one for one token.
+_MOVE = 64
+
 # The kernel for attention takes another path, and rounds differently, from 64 tokens
 # on and for exactly one. Multiples of 16 are the fastest below.
 _EXACT_KERNEL_BATCH = 48
@@ -106,6 +111,7 @@ class Context:
         self._batch = _BatchBuffers(settings.batch)
         self._log = CellLog(settings.cells) if settings.exact else None
         self._is_shifted = False  # cells were moved since the last step
+        self._looked_at = 0  # cells that were filled when they were last looked at
 
     @property
     def room(self) -> int:
@@ -113,6 +119,19 @@ class Context:
         if self._log is None:
             return self.settings.cells
         return self._log.room - 2  # for the tokens that pad a step
+
+    @property
+    def is_cluttered(self) -> bool:
+        """Whether passing over cells that were let go of takes longer than ``compact``.
+
+        With each token computed they take longer, and about as many are let go of.
+        """
+        log = self._log
+        if log is None or log.filled < self._looked_at + _LOOK_AGAIN:
+            return False
+        self._looked_at = log.filled
+        held = log.held()
+        return (log.filled - held) ** 2 > _MOVE * held
 
     def decode(self, entries: list[Entry]) -> int:
         """Compute one step; return 0, or ``CACHE_FULL`` with nothing changed.
@@ -197,6 +216,7 @@ class Context:
             self.decode([Entry(0, 0, self._spare, wanted=False)])
             self.truncate(self._spare, 0)
         self._remove(self._let_go, 0)
+        self._looked_at = 0
         if self._log.lay_anew():
             library, handle = self._library, self._handle
             size = library.llama_state_get_size(handle)

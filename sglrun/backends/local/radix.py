@@ -9,6 +9,9 @@ Rule: pure bookkeeping. It touches no cell; it tells what its owner must free.
 
 from dataclasses import dataclass, field
 from itertools import takewhile
+from math import inf
+
+from sglrun.backends.local.horizon import Horizon
 
 Tokens = tuple[int, ...]
 
@@ -25,6 +28,7 @@ class Node:
         holder: a sequence that begins with its tokens; every leaf has one.
         locks: who needs it to stay as it is.
         used: when it was last needed, as a count of calls.
+        used_at: the same, as tokens computed until then.
     """
 
     edge: Tokens
@@ -34,6 +38,7 @@ class Node:
     holder: int | None = None
     locks: int = 0
     used: int = 0
+    used_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +75,20 @@ class RadixTree:
         size: tokens in the tree; each shared run counts once.
     """
 
-    def __init__(self) -> None:
-        """Begin empty."""
+    def __init__(self, horizon: Horizon) -> None:
+        """Begin empty, with the clock of *horizon*, which is told of all reuse."""
+        self._horizon = horizon
         self._root = Node((), 0)
-        self._clock = 0
+        self._calls = 0
         self.size = 0
 
     def match(self, tokens: Tokens) -> Match:
         """Return the longest prefix of *tokens* that the tree holds; marks it used."""
         node, beyond, shared = self._walk(tokens)
         for passed in _path(node):
-            passed.used = self._tick()
+            self._use(passed, len(passed.edge))
         if beyond is not None:
+            self._use(beyond, shared)
             return Match(node.depth + shared, _holder_below(beyond))
         if node is self._root:
             return Match()
@@ -93,10 +100,11 @@ class RadixTree:
         if beyond is not None:
             node = _split(beyond, shared)
         if node.depth == len(tokens):
-            node.used = self._tick()
+            self._use(node, 0)
             return Inserted(node, (holder,))
         rest = tokens[node.depth :]
-        leaf = Node(rest, len(tokens), node, holder=holder, used=self._tick())
+        leaf = Node(rest, len(tokens), node, holder=holder)
+        self._use(leaf, 0)
         node.children[rest[0]] = leaf
         self.size += len(rest)
         return Inserted(leaf, _released_by(node))
@@ -108,14 +116,20 @@ class RadixTree:
     def unlock(self, node: Node) -> tuple[int, ...]:
         """Undo one ``lock``; return sequences that are no longer needed."""
         node.locks -= 1
+        self._use(node, 0)
         return _released_by(node)
 
-    def evict(self) -> Cut | None:
-        """Give up the end of the least recently used leaf; ``None``: all are locked."""
+    def evict(self, *, before: float = inf) -> Cut | None:
+        """Give up the end of the least recently used leaf.
+
+        ``None``: all leaves are locked, or were used at *before* or later.
+        """
         leaves = [node for node in self._nodes() if _is_evictable(node)]
         if not leaves:
             return None
         oldest = min(leaves, key=lambda node: node.used)
+        if oldest.used_at >= before:
+            return None
         return self.cut(oldest, _parent(oldest).depth)
 
     def cut(self, leaf: Node, length: int) -> Cut:
@@ -176,15 +190,25 @@ class RadixTree:
             found.extend(node.children.values())
         return found
 
-    def _tick(self) -> int:
-        self._clock += 1
-        return self._clock
+    def _use(self, node: Node, reused: int) -> None:
+        """Note that *node* is used now, and *reused* tokens of it again."""
+        self._calls += 1
+        if reused:
+            self._horizon.note_reuse(reused, node.used_at)
+        node.used = self._calls
+        node.used_at = self._horizon.computed
 
 
 def _split(node: Node, length: int) -> Node:
     """Divide *node* after *length* tokens of its edge; return the upper part."""
     parent = _parent(node)
-    upper = Node(node.edge[:length], parent.depth + length, parent, used=node.used)
+    upper = Node(
+        node.edge[:length],
+        parent.depth + length,
+        parent,
+        used=node.used,
+        used_at=node.used_at,
+    )
     parent.children[node.edge[0]] = upper
     node.edge, node.parent = node.edge[length:], upper
     upper.children[node.edge[0]] = node

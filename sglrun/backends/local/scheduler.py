@@ -7,13 +7,12 @@ short, the youngest are put off, and what they had computed is kept as far as th
 room.
 """
 
-from typing import Protocol
-
-from sglrun.backends.local.cache import Cells, PrefixCache
+from sglrun.backends.local.cache import PrefixCache
 from sglrun.backends.local.composition import TokenJoin
-from sglrun.backends.local.context import CACHE_FULL, ContextSettings, Entry, Logits
+from sglrun.backends.local.computer import Computer
+from sglrun.backends.local.context import CACHE_FULL, Entry
 from sglrun.backends.local.job import Job, JoinLostError, Lane, PromptLane
-from sglrun.backends.local.joining import Joiner, join_branches
+from sglrun.backends.local.joining import join_branches
 from sglrun.backends.local.radix import Match
 from sglrun.backends.local.waiting_line import WaitingLine
 from sglrun.errors import BackendError, BadRequestError
@@ -24,20 +23,6 @@ _JOBS_AT_ONCE = 64
 _WORTH_WAITING = 16
 # Cells that a lane gets when it needs more.
 _GROWTH = 64
-
-
-class Computer(Cells, Joiner, Protocol):
-    """What the scheduler needs of a context."""
-
-    settings: ContextSettings
-
-    def decode(self, entries: list[Entry]) -> int:
-        """Compute a step; 0, or ``CACHE_FULL`` with nothing changed."""
-        ...
-
-    def logits(self, index: int) -> Logits:
-        """Return the logits of entry *index* of the last step."""
-        ...
 
 
 class Scheduler:
@@ -88,6 +73,8 @@ class Scheduler:
         if len(entries) > self._context.room:
             self.cache.thin_out()
             self._context.compact()
+        elif self._context.is_cluttered:
+            self._context.compact()
         if entries and self._context.decode(entries) == CACHE_FULL:
             self._relieve()
             return
@@ -95,6 +82,7 @@ class Scheduler:
             lane.computed = positions.stop
         for lane, positions, index in served:
             self._read(lane, positions, index)
+        self.cache.expire(len(entries))
 
     # Beginning.
 

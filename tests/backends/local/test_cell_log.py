@@ -15,7 +15,7 @@ def test_cells_are_handed_out_upwards_until_laid_anew() -> None:
     log.append([2])
 
     assert let_go == (True, True, False)
-    assert (log.filled, log.room) == (6, 4)
+    assert (log.filled, log.room, log.held()) == (6, 4, 3)
     assert log.lay_anew()
     assert (log.filled, log.room) == (3, 7)
     log.append([1])

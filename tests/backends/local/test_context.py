@@ -94,3 +94,22 @@ def test_a_moved_copy_leaves_the_others_as_they_are(
 
     assert moved
     assert np.array_equal(after, alone)
+
+
+def test_cells_that_were_let_go_of_are_cleared_away_in_time(model: Model) -> None:
+    """They are, once there are many of them beside those that are held."""
+    tokens = Tokenizer(model).encode(TEXT)
+    context = Context(model, Tokenizer(model).size, ContextSettings(cells=2048))
+    read(context, tokens[:100])
+    for sequence in range(1, 9):
+        read(context, tokens[:100], sequence=sequence)
+    held = context.is_cluttered
+    for sequence in range(1, 7):
+        context.truncate(sequence, 0)
+    read(context, tokens[:300], sequence=1)
+    cluttered = context.is_cluttered
+    context.compact()
+    cleared = context.is_cluttered
+    context.close()
+
+    assert (held, cluttered, cleared) == (False, True, False)

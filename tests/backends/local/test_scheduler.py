@@ -72,6 +72,11 @@ class FakeContext:
         """Return how many cells lie behind those that were filled."""
         return self.settings.cells - self.filled
 
+    @property
+    def is_cluttered(self) -> bool:
+        """Return whether half of what is filled is not held."""
+        return self.filled > 2 * len(self._used()) + 8
+
     def compact(self) -> None:
         """Count only what is still held."""
         self.compacted += 1
@@ -182,13 +187,20 @@ walks = st.tuples(prompts, st.integers(0, 12), st.integers(1, 4))
     st.integers(80, 300),
     st.integers(6, 24),
     st.integers(1, 32),
+    st.integers(1, 2000),
 )
 def test_each_job_gets_its_own_answer(
-    rounds: list[list[tuple[Tokens, int, int]]], cells: int, sequences: int, batch: int
+    rounds: list[list[tuple[Tokens, int, int]]],
+    cells: int,
+    sequences: int,
+    batch: int,
+    kept_for: int,
 ) -> None:
-    """Whatever runs beside it and whatever is cached, a job's answer is the same."""
+    """Whatever runs beside it and whatever is kept, a job's answer is the same."""
     context = FakeContext(cells=cells + sequences, sequences=sequences, batch=batch)
     scheduler = Scheduler(context)
+    horizon = scheduler.cache.horizon
+    horizon.oldest = lambda: horizon.computed - kept_for  # type: ignore[method-assign]
     for asked in rounds:
         jobs = [Walk(*each) for each in asked]
         for job in jobs:
@@ -417,6 +429,23 @@ def test_what_was_written_is_known_afterwards() -> None:
     finish(scheduler)
 
     assert second.cached_tokens == len(PREFIX) + 9
+
+
+def test_what_nobody_asks_for_again_is_given_up_in_time() -> None:
+    """Rows that share a prefix and nothing else leave little behind."""
+    context = FakeContext(cells=16_000, sequences=200, batch=512)
+    scheduler = run(context, [PrefixJob((0,) * 40)])
+    cached: list[int] = []
+    for number in range(600):
+        job = Walk((0,) * 40 + (number + 1,) + (2,) * 20, 5)
+        scheduler.add(job)
+        finish(scheduler)
+        cached.append(job.cached_tokens)
+
+    assert scheduler.cache.horizon.computed > 15_000
+    assert scheduler.cache.size < 1024 + 300
+    assert context.filled < 3 * 1024
+    assert cached == [40] * 600
 
 
 def test_a_pinned_prefix_outlives_what_came_later() -> None:

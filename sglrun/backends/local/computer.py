@@ -1,0 +1,26 @@
+"""What computes the steps that the scheduler plans: a context, as that sees it."""
+
+from typing import Protocol
+
+from sglrun.backends.local.cache import Cells
+from sglrun.backends.local.context import ContextSettings, Entry, Logits
+from sglrun.backends.local.joining import Joiner
+
+
+class Computer(Cells, Joiner, Protocol):
+    """What the scheduler needs of a context."""
+
+    settings: ContextSettings
+
+    @property
+    def is_cluttered(self) -> bool:
+        """Whether ``compact`` saves more time than it takes."""
+        ...
+
+    def decode(self, entries: list[Entry]) -> int:
+        """Compute a step; 0, or ``CACHE_FULL`` with nothing changed."""
+        ...
+
+    def logits(self, index: int) -> Logits:
+        """Return the logits of entry *index* of the last step."""
+        ...
