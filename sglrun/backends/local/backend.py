@@ -34,6 +34,7 @@ from sglrun.backends.local.prompt_reader import (
     read_prompt,
 )
 from sglrun.backends.local.radix import Tokens
+from sglrun.backends.local.retelling import Retelling
 from sglrun.backends.local.runtime import Runtime
 from sglrun.backends.local.scoring import Scoring
 from sglrun.backends.named_template import named_template
@@ -115,7 +116,12 @@ class LocalBackend(Backend):
             looked = self.generate(replace(request, sampling=next_one))
             return replace(looked, samples=tuple(map(_unsaid, looked.samples)))
         with self._runtime.in_use():
-            return again_if_lost(lambda: self._generate(request, on_text))
+            if on_text is None or not request.prompt.joins:
+                return again_if_lost(lambda: self._generate(request, on_text))
+            telling = Retelling(request, on_text)
+            return again_if_lost(
+                lambda: self._generate(telling.request, telling.anew())
+            )
 
     def _generate(self, request: Request, on_text: OnText | None) -> Completion:
         read = self._read(request.prompt, new=request.sampling.max_new_tokens)

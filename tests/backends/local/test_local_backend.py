@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import jinja2
@@ -17,12 +18,15 @@ from sglrun.backends import create_backend
 from sglrun.backends.base import (
     BackendOptions,
     Completion,
+    OnText,
     Request,
     SelectRequest,
     Usage,
 )
 from sglrun.backends.local import gguf
 from sglrun.backends.local.backend import LocalBackend
+from sglrun.backends.local.generation import Generation
+from sglrun.backends.local.job import JoinLostError
 from sglrun.config import resolve_config
 from sglrun.errors import (
     BackendError,
@@ -505,6 +509,37 @@ def test_joined_branches_are_not_read_again(backend: LocalBackend) -> None:
     assert fresh.usage.cached_tokens == 0
     unknown = backend.count_tokens(question) + len(branches)
     assert known.usage.prompt_tokens - known.usage.cached_tokens <= unknown
+
+
+def test_a_text_that_is_begun_anew_is_heard_once(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a join is lost in the middle of an answer, the stream goes on."""
+    tries: list[str] = []
+    listen = LocalBackend._listen
+
+    def breaking(
+        self: LocalBackend,
+        job: Generation,
+        pieces: SimpleQueue[str | None],
+        on_text: OnText,
+    ) -> None:
+        def hear(piece: str) -> None:
+            on_text(piece)
+            tries.append(piece)
+            if len(tries) == 4:
+                raise JoinLostError
+
+        listen(self, job, pieces, hear)
+
+    monkeypatch.setattr(LocalBackend, "_listen", breaking)
+    joined = Prompt(text="One ship. Two ships. And", joins=(Join(4, (10, 21)),))
+    heard: list[str] = []
+    request = ask(joined, temperature=1.0, max_new_tokens=12, ignore_eos=True)
+    completion = backend.generate(request, heard.append)
+
+    assert len(tries) > 8
+    assert "".join(heard) == text_of(completion)
 
 
 def test_the_end_fails_what_is_running(model_path: Path) -> None:

@@ -519,6 +519,45 @@ def test_a_cancelled_job_leaves_nothing_behind() -> None:
         given_up.future.result(timeout=0)
 
 
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(long_walks, st.integers(0, 30), st.none() | st.integers(0, 40)),
+        min_size=2,
+        max_size=10,
+    ),
+    st.integers(95, 400),
+    st.integers(6, 24),
+)
+def test_who_gives_up_takes_nothing_from_the_others(
+    asked: list[tuple[tuple[Tokens, int, int], int, int | None]],
+    cells: int,
+    sequences: int,
+) -> None:
+    """Jobs come and are given up at any step, put-off ones too; the others go on."""
+    context = FakeContext(cells=cells + sequences, sequences=sequences, batch=16)
+    scheduler = Scheduler(context)
+    jobs = [Walk(*walk) for walk, _, _ in asked]
+    for step in range(72):
+        for job, (_, begins, ends) in zip(jobs, asked, strict=True):
+            if step == begins:
+                scheduler.add(job)
+            if ends is not None and step == begins + ends:
+                job.cancelled = True
+        scheduler.step()
+    finish(scheduler)
+    for job, ((prompt, length, samples), _, ends) in zip(jobs, asked, strict=True):
+        whole = [continuation(prompt, length, n) for n in range(samples)]
+        cause = job.future.exception(timeout=0)
+        fits = len(prompt) + length <= cells
+        assert job.closed == 1
+        assert (ends is not None or not fits) if cause else job.written() == whole
+
+    scheduler.cache.clear()
+    assert not any(context.cells.values())
+    assert (scheduler.cache.promised, scheduler.cache.promised_sequences) == (0, 0)
+
+
 def test_a_job_that_breaks_fails_alone() -> None:
     """An exception in one job's own code reaches that job and no other."""
 
