@@ -7,7 +7,6 @@ all that it may need is free or can be given up.
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from math import inf
 from typing import Protocol
 
 from sglrun.backends.local.horizon import Horizon
@@ -72,13 +71,9 @@ class PrefixCache:
                 return False
         return True
 
-    def evict(self, *, before: float = inf) -> bool:
-        """Give up the least recently used tokens; return whether there were any.
-
-        Args:
-            before: only tokens that were last used earlier, as tokens computed.
-        """
-        cut = self._tree.evict(before=before)
+    def evict(self) -> bool:
+        """Give up the least recently used tokens; return whether there were any."""
+        cut = self._tree.evict()
         if cut is None:
             return False
         self._apply(cut)
@@ -87,9 +82,8 @@ class PrefixCache:
     def expire(self, computed: int) -> None:
         """Note that *computed* more tokens were; give up what is not worth keeping."""
         self.horizon.computed += computed
-        oldest = self.horizon.oldest()
-        while self.evict(before=oldest):
-            pass
+        while (cut := self._tree.expire()) is not None:
+            self._apply(cut)
 
     def thin_out(self) -> None:
         """Give up what was used least recently until half of the cells are free."""

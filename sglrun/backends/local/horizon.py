@@ -9,12 +9,17 @@ from bisect import bisect_left
 
 # Horizons to choose from, in tokens that are computed meanwhile.
 _HORIZONS = (1024, 2048, 4096, 8192, 16384, 32768)
-# Nothing is given up before so many tokens have been computed: too little is known.
+# A long run is likely to be a document that is asked about again: none is given up
+# before so many tokens have been computed, since too little is known.
 _LEARNING = 8192
+_LONG = 256
 # To compute a token takes as long as to pass over one cell for so many other tokens:
 # 5 ms and 0.44 µs for the model that comes with it, on two cores; both grow with a
 # model's layers.
 _WORTH = 11_000
+# A run that was given up is known again by its first tokens, so many of them.
+_HEADS = (16, 32, 64, 128, 256, 512, 1024, 2048)
+_REMEMBERED = 4096
 
 
 class Horizon:
@@ -28,14 +33,33 @@ class Horizon:
         """Begin at zero."""
         self.computed = 0
         self._reused = [0] * (len(_HORIZONS) + 1)
+        self._given_up: dict[int, int] = {}
 
     def note_reuse(self, tokens: int, since: int) -> None:
         """Note that *tokens*, last used at *since*, are used again now."""
         self._reused[bisect_left(_HORIZONS, self.computed - since)] += tokens
 
-    def oldest(self) -> int:
-        """Return the time before which what was last used is not worth keeping."""
-        if self.computed < _LEARNING:
+    def note_given_up(self, run: tuple[int, ...], since: int) -> None:
+        """Note that *run*, last used at *since*, was not worth keeping."""
+        for head in _HEADS:
+            if head <= len(run):
+                self._given_up[hash(run[:head])] = since
+        while len(self._given_up) > _REMEMBERED:
+            del self._given_up[next(iter(self._given_up))]
+
+    def note_new(self, run: tuple[int, ...]) -> None:
+        """Note that *run* is computed, which might have been given up before."""
+        for head in reversed(_HEADS):
+            if head <= len(run):
+                since = self._given_up.pop(hash(run[:head]), None)
+                if since is not None:
+                    # More are the same, but not twice as many.
+                    self.note_reuse(min(len(run), head * 3 // 2), since)
+                    return
+
+    def oldest(self, length: int) -> int:
+        """Return the time before which a run of *length* is not worth keeping."""
+        if self.computed < _LEARNING and length >= _LONG:
             return 0
         saved, best, kept_for = 0, 0, _HORIZONS[0]
         for reused, horizon in zip(self._reused, _HORIZONS, strict=False):

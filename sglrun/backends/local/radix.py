@@ -9,7 +9,6 @@ Rule: pure bookkeeping. It touches no cell; it tells what its owner must free.
 
 from dataclasses import dataclass, field
 from itertools import takewhile
-from math import inf
 
 from sglrun.backends.local.horizon import Horizon
 
@@ -103,6 +102,7 @@ class RadixTree:
             self._use(node, 0)
             return Inserted(node, (holder,))
         rest = tokens[node.depth :]
+        self._horizon.note_new(rest)
         leaf = Node(rest, len(tokens), node, holder=holder)
         self._use(leaf, 0)
         node.children[rest[0]] = leaf
@@ -119,18 +119,22 @@ class RadixTree:
         self._use(node, 0)
         return _released_by(node)
 
-    def evict(self, *, before: float = inf) -> Cut | None:
-        """Give up the end of the least recently used leaf.
-
-        ``None``: all leaves are locked, or were used at *before* or later.
-        """
+    def evict(self) -> Cut | None:
+        """Give up the end of the least recently used leaf; ``None``: all are locked."""
         leaves = [node for node in self._nodes() if _is_evictable(node)]
         if not leaves:
             return None
         oldest = min(leaves, key=lambda node: node.used)
-        if oldest.used_at >= before:
-            return None
         return self.cut(oldest, _parent(oldest).depth)
+
+    def expire(self) -> Cut | None:
+        """Give up the end of a leaf that is not worth keeping; ``None``: all are."""
+        for node in self._nodes():
+            oldest = self._horizon.oldest(len(node.edge))
+            if node.used_at < oldest and _is_evictable(node):
+                self._horizon.note_given_up(node.edge, node.used_at)
+                return self.cut(node, _parent(node).depth)
+        return None
 
     def cut(self, leaf: Node, length: int) -> Cut:
         """Give up the tokens of *leaf* from *length* on; those before it stay held.

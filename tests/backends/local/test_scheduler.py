@@ -200,7 +200,9 @@ def test_each_job_gets_its_own_answer(
     context = FakeContext(cells=cells + sequences, sequences=sequences, batch=batch)
     scheduler = Scheduler(context)
     horizon = scheduler.cache.horizon
-    horizon.oldest = lambda: horizon.computed - kept_for  # type: ignore[method-assign]
+    horizon.oldest = (  # type: ignore[method-assign]
+        lambda length: horizon.computed - kept_for - length
+    )
     for asked in rounds:
         jobs = [Walk(*each) for each in asked]
         for job in jobs:
@@ -446,6 +448,28 @@ def test_what_nobody_asks_for_again_is_given_up_in_time() -> None:
     assert scheduler.cache.size < 1024 + 300
     assert context.filled < 3 * 1024
     assert cached == [40] * 600
+
+
+@pytest.mark.parametrize(("length", "missed"), [(300, 0), (200, 60)])
+def test_a_document_that_is_asked_about_again_is_kept(length: int, missed: int) -> None:
+    """It is, though much is computed in between; of a short one that is learned."""
+    context = FakeContext(cells=16_000, sequences=200, batch=512)
+    scheduler = Scheduler(context)
+    cached: list[int] = []
+    for turn in range(360):
+        document, others = (
+            (turn % 6,) * length,
+            [(turn + 10, n, *(5,) * 90) for n in "ab"],
+        )
+        asked = Walk((*document, 7, turn), 2)
+        for job in (asked, *(Walk((a, ord(n), *b), 2) for a, n, *b in others)):
+            scheduler.add(job)
+        finish(scheduler)
+        cached.append(asked.cached_tokens)
+
+    assert scheduler.cache.horizon.computed > 40_000
+    assert cached[6 + missed :] == [length + 1] * (354 - missed)
+    assert (0 in cached[6:]) == bool(missed)
 
 
 def test_a_pinned_prefix_outlives_what_came_later() -> None:
