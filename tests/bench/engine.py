@@ -159,6 +159,10 @@ class Rates:
         )
         return rows * steps / spent
 
+    def close(self) -> None:
+        """Free the context."""
+        self._context.close()
+
     def _timed(self, entries: list[Entry]) -> float:
         began = time.perf_counter()
         self._context.decode(entries)
@@ -238,8 +242,9 @@ def server_s(counted: Counted, work: Work, slots: int) -> float:
     return float(words[words.index("spent") + 1])
 
 
-def bound_s(counted: Counted, rates: Rates, work: Work, at_once: int) -> float:
+def bound_s(counted: Counted, work: Work, at_once: int) -> float:
     """Return the time of what had to be computed, at the rates of the bare context."""
+    rates = Rates(counted.backend)
     encode = counted.backend._runtime.tokenizer.encode
     first, other = encode(work.asked[0][0]), encode(work.asked[-1][0])
     pairs = enumerate(zip(first, other, strict=False))
@@ -247,19 +252,20 @@ def bound_s(counted: Counted, rates: Rates, work: Work, at_once: int) -> float:
     read, write = needed(counted, work)
     of_shared, of_own = rates.read(first, shared)
     seconds = shared / of_shared + (read - shared) / of_own
-    return seconds + (write / rates.write(at_once) if write else 0)
+    if write:
+        seconds += write / rates.write(at_once)
+    rates.close()
+    return seconds
 
 
-def report(
-    counted: Counted, rates: Rates, work: Work, run: Callable[[], int], slots: int
-) -> None:
+def report(counted: Counted, work: Work, run: Callable[[], int], slots: int) -> None:
     """Run one work every way and print its line."""
     counted.reset()
     began = time.perf_counter()
     at_once = run()
     ours = time.perf_counter() - began
     steps, inside = list(counted.steps), counted.inside_s
-    bound = bound_s(counted, rates, work, at_once)
+    bound = bound_s(counted, work, at_once)
     sys.stdout.write(
         f"{work.name}: {ours:.1f} s, {len(steps)} steps, {sum(steps)} tokens of "
         f"{sum(needed(counted, work))} needed, {1 - inside / ours:.1%} outside the "
@@ -305,7 +311,7 @@ def main() -> None:
     share = given.share
     settings = ContextSettings(exact=not given.no_exact)
     backend = LocalBackend(store.find_model(), settings=settings)
-    counted, rates = Counted(backend), Rates(backend)
+    counted = Counted(backend)
     few, many, most = (max(4, int(rows * share)) for rows in (32, 64, 200))
     wide = 4 if share >= 1 else 2
     runs: tuple[tuple[Work, Callable[[Work], int]], ...] = (
@@ -316,7 +322,7 @@ def main() -> None:
     )
     for work, run in runs:
         if not given.works or work.name in given.works:
-            report(counted, rates, work, partial(run, work), given.slots)
+            report(counted, work, partial(run, work), given.slots)
     if not given.works or "short" in given.works:
         report_short(counted, max(40, int(10_000 * share)))
     backend.close()
