@@ -82,7 +82,7 @@ class PrefixCache:
     def expire(self, computed: int) -> None:
         """Note that *computed* more tokens were; give up what is not worth keeping."""
         self.horizon.computed += computed
-        while (cut := self._tree.expire()) is not None:
+        for cut in self._tree.expire():
             self._apply(cut)
 
     def thin_out(self) -> None:

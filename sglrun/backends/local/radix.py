@@ -127,14 +127,15 @@ class RadixTree:
         oldest = min(leaves, key=lambda node: node.used)
         return self.cut(oldest, _parent(oldest).depth)
 
-    def expire(self) -> Cut | None:
-        """Give up the end of a leaf that is not worth keeping; ``None``: all are."""
+    def expire(self) -> list[Cut]:
+        """Give up the ends of all leaves that are not worth keeping."""
+        cuts = []
         for node in self._nodes():
             oldest = self._horizon.oldest(len(node.edge))
             if node.used_at < oldest and _is_evictable(node):
                 self._horizon.note_given_up(node.edge, node.used_at)
-                return self.cut(node, _parent(node).depth)
-        return None
+                cuts.append(self.cut(node, _parent(node).depth))
+        return cuts
 
     def cut(self, leaf: Node, length: int) -> Cut:
         """Give up the tokens of *leaf* from *length* on; those before it stay held.

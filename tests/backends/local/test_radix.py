@@ -11,7 +11,8 @@ class Owner:
     """An owner of sequences: it knows what each holds, and obeys the tree."""
 
     def __init__(self) -> None:
-        self.tree = RadixTree(Horizon())
+        self.horizon = Horizon()
+        self.tree = RadixTree(self.horizon)
         self.held: dict[int, Tokens] = {}
         self._next = 0
 
@@ -71,12 +72,16 @@ def test_shared_runs_count_once(known: list[Tokens]) -> None:
     assert set(owner.held.values()) == leaves
 
 
-@given(st.lists(st.one_of(runs, st.none()), max_size=40))
-def test_giving_up_keeps_the_books(steps: list[Tokens | None]) -> None:
+@given(st.lists(st.one_of(runs, st.none(), st.integers(0, 1500)), max_size=40))
+def test_giving_up_keeps_the_books(steps: list[Tokens | int | None]) -> None:
     """Between insertions and evictions, holders hold exactly what the tree says."""
     owner = Owner()
     for tokens in steps:
-        if tokens is not None:
+        if isinstance(tokens, int):
+            owner.horizon.computed += tokens
+            for given_up in owner.tree.expire():
+                owner.obey(given_up)
+        elif tokens is not None:
             owner.insert(tokens)
         elif (cut := owner.tree.evict()) is not None:
             owner.obey(cut)
