@@ -17,8 +17,9 @@ from sglrun.backends.local.radix import Match
 from sglrun.backends.local.waiting_line import WaitingLine
 from sglrun.errors import BackendError, BadRequestError
 
-# Jobs that run at once; beyond, a step only takes longer.
-_JOBS_AT_ONCE = 64
+# Jobs that run at once: what one exact pass takes, and below 64, from where on the
+# other kernel reads the cells of all texts for each. Beyond, a step only takes longer.
+_JOBS_AT_ONCE = 48
 # A prompt waits for another to compute what both begin with, from this length on.
 _WORTH_WAITING = 16
 # Cells that a lane gets when it needs more.
