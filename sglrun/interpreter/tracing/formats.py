@@ -75,7 +75,8 @@ def call(
         return _format(follower, template, (), args[0], count())
     if name == "replace" and not kwargs:
         old, new, *most = args
-        if type(old) is str and old and not most:
+        # Where nothing is replaced, the new text still has to be one.
+        if type(old) is str and old and old in template and not most:
             return joined(follower, new, template.split(old))
     follower.ask(f"{name!r} in constant text of", value)
     return method(*args, **kwargs)

@@ -235,6 +235,10 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], object], str]] = {
         lambda _, q: q in "abc",
         "a search by argument 'q' decides",
     ),
+    "a replacement of nothing": (
+        lambda s, q: s.__iadd__("A <q> B".replace("<x>", q)),
+        "'replace' in constant text of argument 'q' decides",
+    ),
     "a pattern": (
         lambda _, q: WORDS.match(q),
         "what Pattern.match does with argument 'q' cannot be repeated",
