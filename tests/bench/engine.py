@@ -28,6 +28,7 @@ from sglrun.backends.local import store
 from sglrun.backends.local.backend import LocalBackend
 from sglrun.backends.local.context import Context, ContextSettings, Entry
 from sglrun.backends.local.processors import usable_processors
+from sglrun.backends.local.scheduler import _JOBS_AT_ONCE
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 
@@ -127,21 +128,32 @@ class Rates:
         )
         self._tokens: tuple[int, ...] = ()
 
-    def read(self, tokens: tuple[int, ...], shared: int) -> tuple[float, float]:
+    def read(
+        self, tokens: tuple[int, ...], shared: int, rows: int
+    ) -> tuple[float, float]:
         """Return the rates of reading the first *shared* of *tokens*, and the others.
 
-        ``write`` goes on from them.
+        The others are read by as many of *rows* at once as a step takes; ``write`` goes
+        on from one of them.
         """
-        self._tokens = tokens
-        for sequence in range(254):
-            self._context.truncate(sequence, 0)
-        wanted = len(tokens) - 1
-        entries = [Entry(t, n, 0, n == wanted) for n, t in enumerate(tokens)]
-        starts = range(0, shared, self._batch)
-        first = sum(
-            self._timed(entries[at : min(at + self._batch, shared)]) for at in starts
+        self._tokens, batch = tokens, self._batch
+        entries = [Entry(t, n, 0, wanted=False) for n, t in enumerate(tokens)]
+        starts = range(0, shared, batch)
+        first = sum(self._timed(entries[at : min(at + batch, shared)]) for at in starts)
+        own = range(shared, len(tokens))
+        rows = max(1, min(rows, batch // len(own)))
+        for row in range(1, rows):
+            self._context.fork(0, row, shared)
+        others = self._timed(
+            [
+                Entry(tokens[at], at, row, wanted=at == own[-1])
+                for row in range(rows)
+                for at in own
+            ]
         )
-        return shared / first, (len(tokens) - shared) / self._timed(entries[shared:])
+        for row in range(1, rows):
+            self._context.truncate(row, 0)
+        return shared / first, rows * len(own) / others
 
     def write(self, rows: int, steps: int = 8) -> float:
         """Return the rate of writing *rows* texts at once."""
@@ -174,7 +186,7 @@ def rows_of(counted: Counted, work: Work, sentences: int, rows: int) -> int:
     prompts = [SENTENCE * sentences + OWN.format(number) for number in range(rows)]
     with ThreadPoolExecutor(rows) as pool:
         list(pool.map(lambda prompt: counted.ask(work, prompt), prompts))
-    return min(rows, 64)
+    return min(rows, _JOBS_AT_ONCE)
 
 
 def tree_of(counted: Counted, work: Work, wide: int) -> int:
@@ -188,7 +200,7 @@ def tree_of(counted: Counted, work: Work, wide: int) -> int:
 
     with pool:
         level(level(level([SENTENCE * 34])))
-    return min(wide**3, 64)
+    return min(wide**3, _JOBS_AT_ONCE)
 
 
 def needed(counted: Counted, work: Work) -> tuple[int, int]:
@@ -250,7 +262,7 @@ def bound_s(counted: Counted, work: Work, at_once: int) -> float:
     pairs = enumerate(zip(first, other, strict=False))
     shared = next((at for at, (a, b) in pairs if a != b), len(first) - 1)
     read, write = needed(counted, work)
-    of_shared, of_own = rates.read(first, shared)
+    of_shared, of_own = rates.read(first, shared, len(work.asked))
     seconds = shared / of_shared + (read - shared) / of_own
     if write:
         seconds += write / rates.write(at_once)

@@ -12,9 +12,8 @@ class Computer(Cells, Joiner, Protocol):
 
     settings: ContextSettings
 
-    @property
-    def is_cluttered(self) -> bool:
-        """Whether ``compact`` saves more time than it takes."""
+    def tidy(self) -> None:
+        """Call ``compact`` where that saves more time than it takes."""
         ...
 
     def decode(self, entries: list[Entry]) -> int:

@@ -6,6 +6,7 @@ which is less depends on how often and how late it is used again.
 """
 
 from bisect import bisect_left
+from itertools import accumulate
 
 # Horizons to choose from, in tokens that are computed meanwhile.
 _HORIZONS = (1024, 2048, 4096, 8192, 16384, 32768)
@@ -61,10 +62,9 @@ class Horizon:
         """Return the time before which a run of *length* is not worth keeping."""
         if self.computed < _LEARNING and length >= _LONG:
             return 0
-        saved, best, kept_for = 0, 0, _HORIZONS[0]
-        for reused, horizon in zip(self._reused, _HORIZONS, strict=False):
-            saved += reused * _WORTH
-            gain = saved - self.computed * horizon
-            if horizon == _HORIZONS[0] or gain > best:
-                best, kept_for = gain, horizon
-        return self.computed - kept_for
+        saved = (tokens * _WORTH for tokens in accumulate(self._reused))
+        gains = [
+            gained - self.computed * horizon
+            for gained, horizon in zip(saved, _HORIZONS, strict=False)
+        ]
+        return self.computed - _HORIZONS[gains.index(max(gains))]

@@ -74,8 +74,7 @@ class Scheduler:
         if len(entries) > self._context.room:
             self.cache.thin_out()
             self._context.compact()
-        elif self._context.is_cluttered:
-            self._context.compact()
+        self._context.tidy()
         if entries and self._context.decode(entries) == CACHE_FULL:
             self._relieve()
             return

@@ -72,10 +72,10 @@ class FakeContext:
         """Return how many cells lie behind those that were filled."""
         return self.settings.cells - self.filled
 
-    @property
-    def is_cluttered(self) -> bool:
-        """Return whether half of what is filled is not held."""
-        return self.filled > 2 * len(self._used()) + 8
+    def tidy(self) -> None:
+        """Count anew once half of what is filled is not held."""
+        if self.filled > 2 * len(self._used()) + 8:
+            self.compact()
 
     def compact(self) -> None:
         """Count only what is still held."""
