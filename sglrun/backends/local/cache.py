@@ -126,7 +126,7 @@ class PrefixCache:
         self._release(held for held in inserted.released if held != sequence)
         return inserted.node, sequence not in inserted.released
 
-    def end(self, node: Node, *, computed: int | None = None) -> None:
+    def end(self, node: Node, computed: int | None = None) -> None:
         """Undo ``begin``; where only *computed* tokens came about, forget the rest."""
         self._release(self._tree.unlock(node))
         if computed is not None and computed < node.depth:

@@ -6,8 +6,9 @@ it; once they are done, it has its result.
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Future
-from itertools import islice
+from itertools import accumulate, islice, repeat
 
 from sglrun.backends.local.context import Logits
 from sglrun.backends.local.radix import Node, Tokens
@@ -68,9 +69,10 @@ class Job(ABC):
         ready: lanes that have not begun, or were put off.
         running: lanes that have, the prompt's excepted.
         prompt_lane: the prompt's, once the job has begun.
-        node: the prompt in the tree.
+        node: the prompt in the tree; ``None`` where much that the tree knows is
+            computed again for its logits.
         is_shared: the sequence of the prompt is the tree's.
-        recomputed: tokens that the tree knows and that are computed all the same.
+        uncounted: tokens of the prompt that are in no count of the tree's.
         is_pinned: the prompt is to stay when the job is done.
     """
 
@@ -99,7 +101,7 @@ class Job(ABC):
         self.prompt_lane: PromptLane | None = None
         self.node: Node | None = None
         self.is_shared = False
-        self.recomputed = 0
+        self.uncounted = 0
 
     @property
     def longest(self) -> int:
@@ -111,16 +113,23 @@ class Job(ABC):
         """Cells that are set aside for a lane when it begins."""
         return min(_SHARE, self.longest)
 
-    @property
-    def put_off(self) -> int:
-        """Tokens after the prompt of lanes that were put off, as many as may run."""
-        lanes = islice(self.ready, self.at_once)
-        return sum(len(lane.tokens) - len(self.prompt) for lane in lanes)
+    def cells_of(self, lanes: int) -> int:
+        """Return the cells after the prompt that so many lanes need to go on."""
+        return sum(islice(self._cells_to_go_on(), lanes))
 
     def lanes_within(self, cells: int) -> int:
         """Return how many lanes may run at once where *cells* are there for them."""
-        fitting = cells // max(1, self.share)
-        return min(len(self.lane_cells), _LANES_AT_ONCE, max(1, fitting))
+        needed = tuple(accumulate(self._cells_to_go_on()))
+        fitting = sum(each <= cells for each in needed)
+        return min(len(needed), _LANES_AT_ONCE, max(1, fitting))
+
+    def _cells_to_go_on(self) -> Iterator[int]:
+        """Yield what each lane needs, the first to run first, with what it wrote."""
+        if not self.was_read:
+            yield from repeat(self.share, len(self.lane_cells))
+        for lane in self.ready:
+            written = len(lane.tokens) - len(self.prompt)
+            yield min(written + self.share, self.longest)
 
     @abstractmethod
     def read(self, position: int, logits: Logits) -> None:

@@ -20,8 +20,9 @@ from sglrun.errors import BackendError, BadRequestError
 # Jobs that run at once: what one exact pass takes, and below 64, from where on the
 # other kernel reads the cells of all texts for each. Beyond, a step only takes longer.
 _JOBS_AT_ONCE = 48
-# A prompt waits for another to compute what both begin with, from this length on.
-_WORTH_WAITING = 16
+# Tokens that a sequence may hold although another does, for which there is room. A
+# prompt waits for another that computes more of what both begin with.
+_TWICE = 1
 # Cells that a lane gets when it needs more.
 _GROWTH = 64
 
@@ -44,6 +45,7 @@ class Scheduler:
         self._running: dict[Job, None] = {}
         self._lanes: dict[Lane, Job] = {}
         self._prompts: dict[int, PromptLane] = {}  # by the tree's sequence
+        self._is_short = False  # a step found no cells, though some were counted on
 
     @property
     def is_idle(self) -> bool:
@@ -87,7 +89,7 @@ class Scheduler:
     # Beginning.
 
     def _admit(self) -> None:
-        if not self._waiting or len(self._running) >= _JOBS_AT_ONCE:
+        if self._is_short or len(self._running) >= _JOBS_AT_ONCE:
             return
         # What a running job computes already counts as known.
         for job in self._waiting.in_turn(lambda x: self.cache.match(x.prompt).length):
@@ -102,7 +104,7 @@ class Scheduler:
     def _is_prefix_coming(self, job: Job) -> bool:
         """Whether a running prompt computes what *job* begins with."""
         match = self.cache.match(job.prompt)
-        return match.length >= _WORTH_WAITING and self._usable(match) < match.length
+        return match.length - self._usable(match) > _TWICE
 
     def _usable(self, match: Match) -> int:
         lane = None if match.holder is None else self._prompts.get(match.holder)
@@ -113,7 +115,7 @@ class Scheduler:
         if len(job.prompt) + job.longest > self.cache.cells:
             return self._refuse(job)
         spare = self.cache.cells - len(job.prompt)
-        job.at_once = job.lanes_within(spare) if job.lane_cells else 0
+        job.at_once = job.lanes_within(spare)
         match = self._room_for(job)
         if match is None:
             return not self._running and self._begin_alone(job)
@@ -123,13 +125,17 @@ class Scheduler:
             return True
         lane = PromptLane(job, computed=usable)
         lane.sequence = self.cache.take(match.holder, usable)
-        job.node, job.is_shared = self.cache.begin(job.prompt, lane.sequence)
-        job.recomputed = match.length - usable
+        job.uncounted = match.length - usable
+        if job.uncounted <= _TWICE:
+            job.node, job.is_shared = self.cache.begin(job.prompt, lane.sequence)
+        else:  # what is known may be given up meanwhile
+            job.node, job.is_shared = None, False
+            job.uncounted = len(job.prompt)
         job.cached_tokens = job.cached_tokens if job.was_read else usable
         job.prompt_lane = lane
         if job.is_shared:
             self._prompts[lane.sequence] = lane
-        self.cache.promised += job.at_once * job.share + job.recomputed
+        self.cache.promised += job.at_once * job.share + job.uncounted
         self.cache.promised_sequences += job.at_once
         self._running[job] = None
         self._lanes[lane] = job
@@ -140,7 +146,7 @@ class Scheduler:
         while True:
             match = self.cache.match(job.prompt)
             kept = min(self._usable(match), job.wanted_from, len(job.prompt) - 1)
-            needed = len(job.prompt) - kept + job.at_once * job.share + job.put_off
+            needed = len(job.prompt) - kept + job.cells_of(job.at_once)
             if not (
                 self.cache.could_hold(needed)
                 and self.cache.make_room(needed, 1 + job.at_once)
@@ -202,7 +208,9 @@ class Scheduler:
         while not self.cache.make_room(granted, 0):
             if granted > missing:
                 granted = missing
-            elif not self._yield_room(job, lane):
+            elif not self._yield_room(job):
+                break  # it fits by itself, so some that is counted is not there
+            elif lane not in self._lanes:
                 return False
         lane.granted += granted
         self.cache.promised += granted
@@ -222,27 +230,33 @@ class Scheduler:
             self._end(job, exc)
 
     def _relieve(self) -> None:
-        """Free cells after a step that found none; the counts should prevent it."""
+        """Free cells after a step that found none: what is held twice is not counted.
+
+        Nothing begins until a job has ended, or the counts would let it at once.
+        """
         if not self.cache.evict():
-            youngest = next(reversed(self._running))
-            self._end(youngest, BadRequestError("the engine's KV cache is full"))
+            self._is_short = True
+            job = next(reversed(self._running))
+            if not self._yield_room(job):
+                self._end(job, BadRequestError("the engine's KV cache is full"))
 
     # Putting off.
 
-    def _yield_room(self, job: Job, lane: Lane) -> bool:
-        """Put off the youngest for *lane* of *job*; return whether it still runs."""
-        youngest = next(other for other in reversed(self._running) if other.running)
-        last = next(reversed(job.running))
+    def _yield_room(self, job: Job) -> bool:
+        """Put off the youngest for *job*, or part of it, or loosen pins; or fail."""
+        running = reversed(self._running)
+        youngest = next((other for other in running if other.running), job)
         if youngest is not job:
             self._put_off(youngest)
         elif len(job.running) > 1:
+            last = next(reversed(job.running))
             self._leave(job, last, keeps=True)
             job.ready.append(last)
         elif len(self._running) > 1:
             self._put_off(job)
-        elif not self.cache.unpin():
-            self._end(job, BadRequestError("the engine's KV cache is full"))
-        return lane in self._lanes
+        else:
+            return self.cache.unpin()
+        return True
 
     def _put_off(self, job: Job) -> None:
         """Let *job* wait, first in turn, and go on later from what is still known."""
@@ -293,7 +307,7 @@ class Scheduler:
         self.cache.promised -= lane.granted
         lane.granted = 0
         assert lane.sequence is not None  # noqa: S101 - it has run
-        if keeps and job.recomputed < _WORTH_WAITING:
+        if keeps and job.node is not None:
             self.cache.hold(tuple(lane.tokens[: lane.computed]), lane.sequence)
         else:
             self.cache.give_back(lane.sequence)
@@ -301,6 +315,7 @@ class Scheduler:
 
     def _end(self, job: Job, cause: Exception | None) -> None:
         """Take everything from *job* and tell who waits for it."""
+        self._is_short = False
         for lane in tuple(job.running):
             self._leave(job, lane, keeps=lane.done and lane.is_kept)
         if cause is None and job.is_pinned and job.node is not None:
@@ -313,15 +328,13 @@ class Scheduler:
         prompt = job.prompt_lane
         assert prompt is not None  # noqa: S101 - the job has begun
         assert prompt.sequence is not None  # noqa: S101
-        assert job.node is not None  # noqa: S101
         self._lanes.pop(prompt, None)
         self._prompts.pop(prompt.sequence, None)
-        if job.is_shared:
-            self.cache.end(job.node, computed=prompt.computed)
-        else:
-            self.cache.end(job.node)
+        if job.node is not None:
+            self.cache.end(job.node, prompt.computed if job.is_shared else None)
+        if not job.is_shared:
             self.cache.give_back(prompt.sequence)
-        self.cache.promised -= job.at_once * job.share + job.recomputed
+        self.cache.promised -= job.at_once * job.share + job.uncounted
         self.cache.promised_sequences -= job.at_once
         del self._running[job]
 

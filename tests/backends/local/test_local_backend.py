@@ -506,7 +506,7 @@ def test_joined_branches_are_not_read_again(backend: LocalBackend) -> None:
 
     assert text_of(known) == " Mira Toll"
     assert scores[0] == scores[1] != scores[2]
-    assert fresh.usage.cached_tokens == 0
+    assert fresh.usage.cached_tokens == 1  # both branches begin with "The"
     unknown = backend.count_tokens(question) + len(branches)
     assert known.usage.prompt_tokens - known.usage.cached_tokens <= unknown
 

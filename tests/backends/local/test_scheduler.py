@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sglrun.backends.local import job as job_module
@@ -45,10 +45,14 @@ class FakeContext:
         compacted: how often they were.
         full: steps for which there was no room.
         steps: the number of tokens in each step.
+        lacking: cells that it has less than it says.
     """
 
-    def __init__(self, cells: int, sequences: int, batch: int) -> None:
+    def __init__(
+        self, cells: int, sequences: int, batch: int, lacking: int = 0
+    ) -> None:
         self.settings = ContextSettings(cells=cells, sequences=sequences, batch=batch)
+        self.lacking = lacking
         self.cells: dict[int, list[list[int]]] = {}
         self.computed = 0
         self.filled = 0
@@ -96,7 +100,7 @@ class FakeContext:
     def decode(self, entries: list[Entry]) -> int:
         """Fill cells, if enough are free."""
         assert 0 < len(entries) <= self.settings.batch
-        if len(self._used()) + len(entries) > self.settings.cells:
+        if len(self._used()) + len(entries) > self.settings.cells - self.lacking:
             self.full += 1
             return CACHE_FULL
         assert len(entries) <= self.room, "no room was made"
@@ -121,16 +125,23 @@ class FakeContext:
 class Walk(Job):
     """Writes the likeliest tokens in several samples, each off by its number."""
 
-    def __init__(self, prompt: Tokens, length: int, samples: int = 1) -> None:
+    def __init__(
+        self,
+        prompt: Tokens,
+        length: int,
+        samples: int = 1,
+        wanted_from: int | None = None,
+    ) -> None:
         cells = (length,) * samples if length else ()
-        super().__init__(prompt, lane_cells=cells)
+        super().__init__(prompt, lane_cells=cells, wanted_from=wanted_from)
         self.closed = 0
         self.walkers = tuple(_Walker(prompt, length, n) for n in range(samples))
 
     def read(self, position: int, logits: Logits) -> None:
         """Begin to write after the prompt."""
-        for walker in self.walkers if self.lane_cells else ():
-            walker.read(position, logits)
+        if position == len(self.prompt) - 1 and self.lane_cells:
+            for walker in self.walkers:
+                walker.read(position, logits)
 
     def lanes(self) -> tuple[Lane, ...]:
         """Return the samples."""
@@ -232,6 +243,26 @@ long_walks = st.tuples(prompts, st.integers(0, 50), st.integers(1, 3))
     st.integers(95, 200),
     st.integers(6, 12),
 )
+@example(  # what two hold of one start is twice there
+    [
+        ((0,) * 12, 20, 1),
+        ((1, 0, 0, 1, 0, 2, 2, 1, 1, 2, 2), 19, 2),
+        ((1, 0, 0, 1, 0, 2, 2, 1, 1, 2, 1, 0), 15, 1),
+    ],
+    95,
+    9,
+)
+@example([((0,) * 11, 48, 1), ((0,) * 13, 47, 3)], 123, 7)  # three samples, put off
+@example(  # the last one has more counted for it than it takes
+    [
+        ((0, 0, 0, 0), 30, 2),
+        ((1, 0, 1, 1, 0, 1, 1, 1, 1, 1), 37, 1),
+        ((0, 1, 2, 0, 1, 0, 0, 1, 1, 1, 2, 2, 0), 23, 1),
+        ((0, 1, 2, 0, 1, 0, 0, 1, 1, 1, 2, 2, 0, 0, 2, 0, 1), 4, 3),
+    ],
+    97,
+    9,
+)
 def test_who_is_put_off_gets_the_same_answer(
     asked: list[tuple[Tokens, int, int]], cells: int, sequences: int
 ) -> None:
@@ -251,7 +282,53 @@ def test_who_is_put_off_gets_the_same_answer(
             continuation(prompt, length, n) for n in range(samples)
         ]
 
-    assert context.full == 0
+    scheduler.cache.clear()
+    assert not any(context.cells.values())
+    assert (scheduler.cache.promised, scheduler.cache.promised_sequences) == (0, 0)
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(long_walks, min_size=2, max_size=6),
+    st.integers(6, 12),
+    st.integers(1, 60),
+)
+@example([((0,) * 7, 4, 2), ((0, 0, 0, 0, 1), 6, 1)], 7, 15)
+def test_cells_that_were_counted_on_and_are_not_there(
+    asked: list[tuple[Tokens, int, int]], sequences: int, lacking: int
+) -> None:
+    """What is held twice is not counted: a step that finds no cells ends no job."""
+    most = max(len(prompt) + length for prompt, length, _ in asked)
+    context = FakeContext(
+        cells=most + sequences + lacking,
+        sequences=sequences,
+        batch=16,
+        lacking=lacking,
+    )
+    scheduler = Scheduler(context)
+    jobs = [Walk(*each) for each in asked]
+    for job in jobs:
+        scheduler.add(job)
+    finish(scheduler, limit=4000)
+    for job, (prompt, length, samples) in zip(jobs, asked, strict=True):
+        job.future.result(timeout=0)
+        assert job.written() == [
+            continuation(prompt, length, n) for n in range(samples)
+        ]
+
+
+@pytest.mark.parametrize("known", [1, 30, 60])
+def test_what_is_known_is_computed_again_for_its_scores_and_fits(known: int) -> None:
+    """A prompt whose logits are all wanted, and an answer that takes the rest."""
+    prompt = tuple(n % 3 for n in range(60))
+    context = FakeContext(cells=276, sequences=6, batch=16)
+    first, again = ReadJob(prompt[:known]), Walk(prompt, 200, wanted_from=0)
+    scheduler = run(context, [first])
+    scheduler.add(again)
+    finish(scheduler)
+    again.future.result(timeout=0)
+    assert again.written() == [continuation(prompt, 200)]
+
     scheduler.cache.clear()
     assert not any(context.cells.values())
     assert (scheduler.cache.promised, scheduler.cache.promised_sequences) == (0, 0)
@@ -384,7 +461,7 @@ def test_what_is_known_goes_first_but_nobody_starves() -> None:
         scheduler.add(job)
 
     for turn in range(3):  # all sequences are taken
-        asked(f"first {turn}", (3, 3, turn))
+        asked(f"first {turn}", (3 + turn, 3, 3))
     scheduler.step()
     asked("unknown", tuple(range(90)))
     for turn in range(100):
@@ -392,7 +469,7 @@ def test_what_is_known_goes_first_but_nobody_starves() -> None:
     finish(scheduler)
 
     assert order.index("known 49") == 3
-    assert order.index("unknown") <= 3 + 64
+    assert order.index("unknown") <= 3 + 64 + 3  # three run at once
 
 
 PREFIX = tuple(n % 3 for n in range(100))
