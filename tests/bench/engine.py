@@ -258,11 +258,12 @@ def bound_s(counted: Counted, work: Work, at_once: int) -> float:
     """Return the time of what had to be computed, at the rates of the bare context."""
     rates = Rates(counted.backend)
     encode = counted.backend._runtime.tokenizer.encode
-    first, other = encode(work.asked[0][0]), encode(work.asked[-1][0])
-    pairs = enumerate(zip(first, other, strict=False))
+    prompts = [encode(prompt) for prompt, _ in work.asked]
+    first, middle = prompts[0], sorted(prompts, key=len)[len(prompts) // 2]
+    pairs = enumerate(zip(first, prompts[-1], strict=False))
     shared = next((at for at, (a, b) in pairs if a != b), len(first) - 1)
     read, write = needed(counted, work)
-    of_shared, of_own = rates.read(first, shared, len(work.asked))
+    of_shared, of_own = rates.read(middle, shared, len(prompts))
     seconds = shared / of_shared + (read - shared) / of_own
     if write:
         seconds += write / rates.write(at_once)

@@ -12,6 +12,9 @@ from typing import Protocol
 from sglrun.backends.local.horizon import Horizon
 from sglrun.backends.local.radix import Cut, Match, Node, RadixTree, Tokens
 
+# What is known is looked through each time that so many more tokens are computed.
+_LOOK_AGAIN = 256
+
 
 class Cells(Protocol):
     """What the cache needs of a context."""
@@ -47,6 +50,7 @@ class PrefixCache:
         self.sequences = sequences
         self.promised = 0
         self.promised_sequences = 0
+        self._looked_at = 0
 
     @property
     def size(self) -> int:
@@ -82,6 +86,9 @@ class PrefixCache:
     def expire(self, computed: int) -> None:
         """Note that *computed* more tokens were; give up what is not worth keeping."""
         self.horizon.computed += computed
+        if self.horizon.computed < self._looked_at + _LOOK_AGAIN:
+            return
+        self._looked_at = self.horizon.computed
         for cut in self._tree.expire():
             self._apply(cut)
 

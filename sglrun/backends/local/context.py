@@ -147,7 +147,7 @@ class Context:
         """Return the logits of entry *index* of the last step; valid until the next."""
         address = self._library.llama_get_logits_ith(self._handle, index)
         row = (ctypes.c_float * self._vocabulary_size).from_address(address)
-        return np.ctypeslib.as_array(row)
+        return np.frombuffer(memoryview(row).cast("B"), np.float32)
 
     def fork(self, source: int, target: int, length: int) -> None:
         """Let *target*, which is empty, share the first *length* cells of *source*."""

@@ -11,7 +11,7 @@ from sglrun.backends.local.context import Logits
 from sglrun.backends.local.grammar import Matcher
 from sglrun.backends.local.job import Job, Lane
 from sglrun.backends.local.radix import Tokens
-from sglrun.backends.local.sampler import Sampler, log_softmax, logprob
+from sglrun.backends.local.sampler import Sampler, log_total
 from sglrun.backends.local.tokenizer import Tokenizer
 from sglrun.backends.local.transcript import Transcript
 from sglrun.lang.sampling import SamplingParams
@@ -72,7 +72,8 @@ class Generation(Job):
             return
         token = self.prompt[following]
         text = _text(self._tokenizer, self._task, token)
-        self._prompt_scores.append((logprob(logits, token), token, text))
+        score = float(logits[token]) - log_total(logits)
+        self._prompt_scores.append((score, token, text))
 
     def lanes(self) -> tuple[Lane, ...]:
         """Return a lane for each sample."""
@@ -199,16 +200,20 @@ class Writer(Lane):
         self.done = True
 
     def _score(self, logits: Logits, token: int) -> None:
-        scores = log_softmax(logits)
+        total = log_total(logits)
         text = _text(self._tokenizer, self._task, token)
-        self._scores.append((float(scores[token]), token, text))
+        self._scores.append((float(logits[token]) - total, token, text))
         count = self._task.sampling.top_logprobs_num or 0
         if count:
-            best = np.argpartition(scores, -count)[-count:]
-            ids = [int(id_) for id_ in best[np.argsort(-scores[best])]]
+            best = np.argpartition(logits, -count)[-count:]
+            ids = [int(id_) for id_ in best[np.argsort(-logits[best])]]
             self._alternatives.append(
                 [
-                    (float(scores[id_]), id_, _text(self._tokenizer, self._task, id_))
+                    (
+                        float(logits[id_]) - total,
+                        id_,
+                        _text(self._tokenizer, self._task, id_),
+                    )
                     for id_ in ids
                 ]
             )

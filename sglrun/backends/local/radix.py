@@ -129,13 +129,14 @@ class RadixTree:
 
     def expire(self) -> list[Cut]:
         """Give up the ends of all leaves that are not worth keeping."""
-        cuts = []
-        for node in self._nodes():
+        cuts: dict[int, Cut] = {}
+        for node in reversed(self._nodes()):  # leaves first, then what they lay on
             oldest = self._horizon.oldest(len(node.edge))
             if node.used_at < oldest and _is_evictable(node):
                 self._horizon.note_given_up(node.edge, node.used_at)
-                cuts.append(self.cut(node, _parent(node).depth))
-        return cuts
+                cut = self.cut(node, _parent(node).depth)
+                cuts[cut.holder] = cut
+        return list(cuts.values())
 
     def cut(self, leaf: Node, length: int) -> Cut:
         """Give up the tokens of *leaf* from *length* on; those before it stay held.

@@ -13,11 +13,14 @@ from sglrun.backends.local.context import Logits
 from sglrun.lang.sampling import SamplingParams
 
 Mask = NDArray[np.bool_]
+Weights = NDArray[np.float32]
 
 _GREEDY_BELOW = 1e-6
 _SEED_BITS = (1 << 64) - 1
-# Tokens among which the nucleus is looked for before all are sorted.
+# Tokens among which the nucleus is looked for first; sorting all takes longer.
 _LIKELY = 1024
+# Weights that are added up one by one; more are added up by blocks first.
+_BLOCK = 256
 
 
 class Sampler:
@@ -90,61 +93,65 @@ class Sampler:
 
     def _drawn_from(self, scores: Logits) -> int:
         sampling = self._sampling
-        scaled = scores.astype(np.float64) / sampling.temperature
-        weights = np.exp(scaled - scaled.max())
+        temperature = np.float32(sampling.temperature)
+        weights = np.exp((scores - scores.max()) / temperature)
+        ids = None
         if sampling.top_k > 0 or sampling.top_p < 1:
             ids = _nucleus(weights, sampling.top_k, sampling.top_p)
-        else:
-            ids = np.arange(len(weights))
-        kept = weights[ids]
+            weights = weights[ids]
         if sampling.min_p > 0:
-            kept = np.where(kept >= sampling.min_p * kept.max(), kept, 0)
-        cumulated = np.cumsum(kept)
-        point = self._random.random() * cumulated[-1]
-        at = int(np.searchsorted(cumulated, point, side="right"))
-        return int(ids[min(at, len(ids) - 1)])
+            weights[weights < sampling.min_p * weights.max()] = 0
+        at = _index_at(weights, self._random.random())
+        return at if ids is None else int(ids[at])
 
 
-def log_softmax(logits: Logits) -> NDArray[np.float64]:
-    """Return the natural-log probability of every token."""
-    exact = logits.astype(np.float64)
-    exact -= exact.max()
-    exact -= np.log(np.exp(exact).sum())
-    return exact
+def log_total(logits: Logits) -> float:
+    """Return the natural log of the sum of exponentials of *logits*.
+
+    A token's log-probability is its logit less that.
+    """
+    top = logits.max()
+    return float(top) + float(np.log(_total(np.exp(logits - top))))
 
 
-def logprob(logits: Logits, token: int) -> float:
-    """Return the natural-log probability of *token*."""
-    top = float(logits.max())
-    total = float(np.exp((logits - np.float32(top)).astype(np.float64)).sum())
-    return float(logits[token]) - top - float(np.log(total))
+def _total(weights: Weights) -> float:
+    return float(weights.sum(dtype=np.float64))
 
 
-def _nucleus(
-    weights: NDArray[np.float64], top_k: int, top_p: float
-) -> NDArray[np.intp]:
-    """Return the likeliest tokens, likeliest first, that *top_k* and *top_p* leave."""
+def _index_at(weights: Weights, part: float) -> int:
+    """Return the index at which *weights* come to *part* of their sum, below 1."""
+    starts = np.arange(0, len(weights), _BLOCK)
+    sums = np.cumsum(np.add.reduceat(weights, starts, dtype=np.float64))
+    point = min(part * sums[-1], np.nextafter(sums[-1], 0))
+    block = int(np.searchsorted(sums, point, side="right"))
+    within = weights[starts[block] :][:_BLOCK]
+    ids = np.flatnonzero(within)
+    before = sums[block - 1] if block else 0
+    inside = np.cumsum(within[ids], dtype=np.float64)
+    at = int(np.searchsorted(inside, point - before, side="right"))
+    return int(starts[block] + ids[min(at, len(ids) - 1)])
+
+
+def _nucleus(weights: Weights, top_k: int, top_p: float) -> NDArray[np.intp]:
+    """Return the tokens that *top_k* and *top_p* leave; of equal ones the first."""
     size = len(weights)
-    count = min(top_k, size) if top_k > 0 else size
-    total = weights.sum() if count == size else None
-    looked_at = min(count, _LIKELY)
-    while True:
-        ids = _largest(weights, looked_at)
-        cumulated = np.cumsum(weights[ids])
-        if looked_at == count and total is None:
-            total = cumulated[-1]
-        if total is not None:
-            enough = int(np.searchsorted(cumulated, top_p * total)) + 1
-            if enough <= looked_at or looked_at == count:
-                return ids[:enough]
-        looked_at = count
-
-
-def _largest(weights: NDArray[np.float64], count: int) -> NDArray[np.intp]:
-    if count < len(weights):
-        ids = np.argpartition(weights, -count)[-count:]
+    if 0 < top_k < size:
+        likeliest = _largest(weights, top_k)
+        enough = top_p * _total(likeliest)
     else:
-        ids = np.arange(len(weights))
-    # Stable, so that equal weights come in the same order everywhere.
-    ids.sort()
-    return ids[np.argsort(-weights[ids], kind="stable")]
+        enough = top_p * _total(weights)
+        likeliest = _largest(weights, min(_LIKELY, size))
+        if _total(likeliest) < enough:
+            likeliest = _largest(weights, size)
+    cumulated = np.cumsum(likeliest, dtype=np.float64)
+    count = min(int(np.searchsorted(cumulated, enough)) + 1, len(likeliest))
+    least = likeliest[count - 1]
+    more = np.flatnonzero(weights > least)
+    same = np.flatnonzero(weights == least)[: count - len(more)]
+    return np.sort(np.concatenate((more, same)))
+
+
+def _largest(weights: Weights, count: int) -> Weights:
+    """Return the *count* largest, largest first."""
+    rest = len(weights) - count
+    return np.sort(np.partition(weights, rest)[rest:] if rest else weights)[::-1]

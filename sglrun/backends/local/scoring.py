@@ -3,7 +3,7 @@
 from sglrun.backends.local.context import Logits
 from sglrun.backends.local.job import Job, Lane
 from sglrun.backends.local.radix import Tokens
-from sglrun.backends.local.sampler import log_softmax, logprob
+from sglrun.backends.local.sampler import log_total
 
 
 class Scoring(Job):
@@ -28,8 +28,10 @@ class Scoring(Job):
     def read(self, position: int, logits: Logits) -> None:
         """Score the first token of every option."""
         if position == len(self.prompt) - 1:
-            first = log_softmax(logits)
-            self.scores = [[float(first[option[0]])] for option in self._options]
+            total = log_total(logits)
+            self.scores = [
+                [float(logits[option[0]]) - total] for option in self._options
+            ]
 
     def lanes(self) -> tuple[Lane, ...]:
         """Return a lane for each option that has more than one token."""
@@ -55,7 +57,7 @@ class _OptionLane(Lane):
 
     def read(self, position: int, logits: Logits) -> None:
         token = self._option[position + 1 - len(self._job.prompt)]
-        self._scores.append(logprob(logits, token))
+        self._scores.append(float(logits[token]) - log_total(logits))
         self.wanted_from = position + 1
         self.done = len(self._scores) == len(self._option)
         if self.done:

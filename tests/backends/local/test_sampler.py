@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sglrun.backends.local.context import Logits
-from sglrun.backends.local.sampler import Mask, Sampler, log_softmax, logprob
+from sglrun.backends.local.sampler import Mask, Sampler, _index_at, log_total
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 
 LOGITS = np.log(np.array([0.1, 0.4, 0.2, 0.3], np.float32))
@@ -122,8 +122,33 @@ def test_the_logits_stay_as_they_are() -> None:
 
 
 def test_log_probabilities_are_exact() -> None:
-    """Both forms give the natural logarithm of the probability."""
-    scores = log_softmax(LOGITS + 100)
+    """They differ from what double precision gives by less than a millionth."""
+    for spread in (0.1, 3, 30):
+        logits = np.random.default_rng(1).normal(50, spread, 49152).astype(np.float32)
+        exact = logits.astype(np.float64)
+        total = float(np.log(np.exp(exact - exact.max()).sum()) + exact.max())
 
-    assert np.exp(scores) == pytest.approx([0.1, 0.4, 0.2, 0.3], abs=1e-5)
-    assert [logprob(LOGITS + 100, n) for n in range(4)] == pytest.approx(scores)
+        assert log_total(logits) == pytest.approx(total, abs=1e-6)
+    assert log_total(LOGITS + 100) == pytest.approx(100, abs=1e-5)
+
+
+def test_draws_from_a_large_vocabulary_follow_the_probabilities() -> None:
+    """Whatever the block it lies in; what is ruled out is never drawn."""
+    logits = np.full(1000, -np.inf, np.float32)
+    shares = {3: 0.1, 255: 0.2, 256: 0.3, 999: 0.4}
+    for token, share in shares.items():
+        logits[token] = np.log(share)
+    counts = Counter(draws(sampler(seed=6), 4000, logits))
+
+    assert set(counts) == set(shares)
+    for token, share in shares.items():
+        assert counts[token] / 4000 == pytest.approx(share, abs=0.03)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.6, 1 - 2**-53])
+def test_a_draw_at_the_edge_takes_what_may_be_drawn(part: float) -> None:
+    """The last and the first number that may be drawn are no token of no weight."""
+    weights = np.zeros(700, np.float32)
+    weights[[10, 300]] = 0.1, 0.7
+
+    assert _index_at(weights, part) == (10 if part < 0.125 else 300)
