@@ -209,15 +209,12 @@ def needed(counted: Counted, work: Work) -> tuple[int, int]:
     heads: set[int] = set()
     written = len(work.asked) * max(0, work.new - 1)
     for prompt, text in work.asked:
-        tokens, chained = encode(prompt + text), 0
-        if work.new:  # nothing is drawn after the last token
-            tokens = tokens[:-1]
-        for token in tokens:
-            chained = hash((chained, token))
-            heads.add(chained)
-    options = sum(len(encode(choice)) - 1 for choice in CHOICES)
-    if not work.new:
-        return len(heads) + len(work.asked) * options, 0
+        texts = [text] if work.new else CHOICES
+        for tokens in (encode(prompt + each)[:-1] for each in texts):
+            chained = 0  # nothing is drawn after the last token
+            for token in tokens:
+                chained = hash((chained, token))
+                heads.add(chained)
     return len(heads) - written, written
 
 

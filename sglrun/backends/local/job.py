@@ -51,6 +51,10 @@ class Lane(ABC):
     def read(self, position: int, logits: Logits) -> None:
         """Take the logits at *position*; they are valid during this call only."""
 
+    def following(self) -> tuple["Lane", ...]:
+        """Return lanes that go on from this one, which is done."""
+        return ()
+
 
 class Job(ABC):
     """A prompt, the lanes after it, and the future of its result.

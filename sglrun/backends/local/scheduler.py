@@ -115,7 +115,7 @@ class Scheduler:
         if len(job.prompt) + job.longest > self.cache.cells:
             return self._refuse(job)
         spare = self.cache.cells - len(job.prompt)
-        job.at_once = job.lanes_within(spare)
+        job.at_once = min(job.lanes_within(spare), self.cache.sequences - 1)
         match = self._room_for(job)
         if match is None:
             return not self._running and self._begin_alone(job)
@@ -277,6 +277,7 @@ class Scheduler:
                 job.ready.extend(job.lanes())
         else:
             self._leave(job, lane, keeps=lane.is_kept)
+            job.ready.extend(lane.following())
         while job.ready and len(job.running) < job.at_once:
             following = job.ready.popleft()
             if not following.done:
@@ -289,6 +290,7 @@ class Scheduler:
         assert job.prompt_lane is not None  # noqa: S101 - it has been computed
         source, length = job.prompt_lane.sequence, len(job.prompt)
         if lane.wanted_from > length:
+            self.cache.make_room(0, 0)  # now, or what is found could have to go for it
             match = self.cache.match(tuple(lane.tokens))
             known = min(self._usable(match), lane.wanted_from, len(lane.tokens) - 1)
             if known > length:
@@ -339,12 +341,9 @@ class Scheduler:
         del self._running[job]
 
     def _drop_cancelled(self) -> None:
+        cause = BackendError("nobody waits for the answer any more")
         for job in [job for job in self._running if job.cancelled]:
-            self._end(job, _unwanted())
+            self._end(job, cause)
         for job in [job for job in self._waiting if job.cancelled]:
             self._waiting.remove(job)
-            job.finish(_unwanted())
-
-
-def _unwanted() -> BackendError:
-    return BackendError("nobody waits for the answer any more")
+            job.finish(cause)

@@ -675,18 +675,53 @@ def test_a_job_that_breaks_fails_alone() -> None:
         broken.future.result(timeout=0)
 
 
-def test_many_options_share_the_prompt() -> None:
-    """Options are scored exactly, each token once, the prompt once."""
-    context = FakeContext(cells=2000, sequences=40, batch=64)
-    options = tuple((n % 5, n // 5 % 5, *range(n % 3)) for n in range(100))
-    job = Scoring(PREFIX, (*options, (3,)))
-    run(context, [job])
+def exact_scores(prompt: Tokens, option: Tokens) -> list[float]:
+    """Return the log-probability of each token of *option*, from its full text."""
+    logits = [oracle(prompt + option[:at]) for at in range(len(option))]
+    return [
+        float(each[token]) - log_total(each)
+        for each, token in zip(logits, option, strict=True)
+    ]
 
-    assert context.computed == len(PREFIX) + sum(len(o) - 1 for o in options)
-    for option, scores in zip((*options, (3,)), job.scores, strict=True):
-        logits = [oracle(PREFIX + option[:at]) for at in range(len(option))]
-        exact = [
-            float(each[token]) - log_total(each)
-            for each, token in zip(logits, option, strict=True)
-        ]
-        assert scores == pytest.approx(exact, abs=1e-6)
+
+alike = st.lists(
+    st.lists(st.integers(0, 1), min_size=1, max_size=9).map(tuple),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(alike, st.integers(40, 80), st.integers(3, 30))
+def test_options_are_scored_as_their_full_texts(
+    options: list[Tokens], cells: int, sequences: int
+) -> None:
+    """Alike or not, twice or once, one the beginning of another, in little room."""
+    context = FakeContext(cells=cells + sequences, sequences=sequences, batch=16)
+    prompt = (2, 3, 4) * 4
+    jobs = [Scoring(prompt, tuple(options)), Scoring(prompt[:7], tuple(options[::-1]))]
+    run(context, jobs)
+
+    for job in jobs:
+        assert job.future.result(timeout=0) is None
+        for option, scores in zip(job.options, job.scores, strict=True):
+            assert scores == pytest.approx(exact_scores(job.prompt, option), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "computed"),
+    [
+        ([(1, 2, 3, n) for n in range(5)], 3),
+        ([(1, *(2, 3) * 4, n, 4, 1) for n in range(4)], 9 + 4 * 2),
+        ([(1, n // 4, 2, 3, n % 4, 1) for n in range(16)], 1 + 4 * (3 + 4)),
+        ([(n, 1, 2) for n in range(5)], 5 * 2),
+        ([(1, 2, 3), (1, 2, 4)], 2 * 2),  # a further step would take longer
+    ],
+)
+def test_what_options_begin_with_is_computed_once(
+    options: list[Tokens], computed: int
+) -> None:
+    """The prompt once, and what options have in common once where that pays."""
+    context = FakeContext(cells=2000, sequences=40, batch=64)
+    run(context, [Scoring(PREFIX, tuple(options))])
+
+    assert context.computed == len(PREFIX) + computed
