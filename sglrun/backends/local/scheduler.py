@@ -20,8 +20,8 @@ from sglrun.errors import BackendError, BadRequestError
 # Jobs that run at once: what one exact pass takes, and below 64, from where on the
 # other kernel reads the cells of all texts for each. Beyond, a step only takes longer.
 _JOBS_AT_ONCE = 48
-# Tokens that a sequence may hold although another does, for which there is room. A
-# prompt waits for another that computes more of what both begin with.
+# Tokens that a sequence may hold although another does: the last of a prompt, which is
+# computed again for its logits. There is room for them.
 _TWICE = 1
 # Cells that a lane gets when it needs more.
 _GROWTH = 64
@@ -104,7 +104,7 @@ class Scheduler:
     def _is_prefix_coming(self, job: Job) -> bool:
         """Whether a running prompt computes what *job* begins with."""
         match = self.cache.match(job.prompt)
-        return match.length - self._usable(match) > _TWICE
+        return self._usable(match) < match.length
 
     def _usable(self, match: Match) -> int:
         lane = None if match.holder is None else self._prompts.get(match.holder)
