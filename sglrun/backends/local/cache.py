@@ -63,7 +63,8 @@ class PrefixCache:
 
     def could_hold(self, cells: int) -> bool:
         """Return whether *cells* more are free once all that can be is given up."""
-        return self._tree.locked_size() + self.promised + cells <= self.cells
+        left = self.cells - self.promised - cells
+        return self._tree.size <= left or self._tree.locked_size() <= left
 
     def make_room(self, cells: int, sequences: int) -> bool:
         """Give up what was used least recently until so much is free; or fail."""

@@ -25,6 +25,12 @@ from sglrun.errors import ConfigError
 # speed; a user's own setting wins. It is read when the library is opened.
 _SPIN_COUNT = ("GOMP_SPINCOUNT", "2000")
 
+# Calls that take less time than to hand the interpreter to another thread and to get it
+# back, so they keep it.
+_QUICK = frozenset(
+    {"llama_get_logits_ith", "llama_memory_seq_cp", "llama_memory_seq_rm"}
+)
+
 _INSTEAD = "give a server with --url instead"
 
 
@@ -52,7 +58,7 @@ def open_library() -> ctypes.CDLL:
         raise ConfigError(
             f"the embedded engine's library does not load here: {exc} ({_INSTEAD})"
         ) from exc
-    _declare(library)
+    _declare(library, ctypes.PyDLL(str(path)))
     silent = ctypes.cast(_drop_message, ctypes.c_void_p)
     library.llama_log_set(silent, None)
     library.ggml_log_set(silent, None)
@@ -80,16 +86,17 @@ def _library_path() -> Path:
     return paths[0]
 
 
-def _declare(library: ctypes.CDLL) -> None:
+def _declare(library: ctypes.CDLL, keeping: ctypes.PyDLL) -> None:
     for name, (result, arguments) in SIGNATURES.items():
         try:
-            function = getattr(library, name)
+            function = getattr(keeping if name in _QUICK else library, name)
         except AttributeError as exc:
             raise ConfigError(
                 f"{PACKAGE} {VERSION} does not export {name} on this system; {_INSTEAD}"
             ) from exc
         function.restype = result
         function.argtypes = arguments
+        setattr(library, name, function)
 
 
 def _check(params: ctypes.Structure, expected: Mapping[str, object]) -> None:

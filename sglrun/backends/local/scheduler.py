@@ -7,6 +7,8 @@ short, the youngest are put off, and what they had computed is kept as far as th
 room.
 """
 
+from collections import deque
+
 from sglrun.backends.local.cache import PrefixCache
 from sglrun.backends.local.composition import TokenJoin
 from sglrun.backends.local.computer import Computer
@@ -45,6 +47,7 @@ class Scheduler:
         self._running: dict[Job, None] = {}
         self._lanes: dict[Lane, Job] = {}
         self._prompts: dict[int, PromptLane] = {}  # by the tree's sequence
+        self._ended: deque[tuple[Job, Exception | None]] = deque()
         self._is_short = False  # a step found no cells, though some were counted on
 
     @property
@@ -62,7 +65,8 @@ class Scheduler:
 
     def fail_all(self, cause: BaseException) -> None:
         """End every job with *cause*, and leave the context as it is."""
-        for job in (*self._running, *self._waiting):
+        ended = (job for job, _ in self._ended)
+        for job in (*ended, *self._running, *self._waiting):
             job.finish(cause)
         self._running.clear()
         self._waiting.clear()
@@ -79,12 +83,15 @@ class Scheduler:
         self._context.tidy()
         if entries and self._context.decode(entries) == CACHE_FULL:
             self._relieve()
-            return
-        for lane, positions, _ in served:
-            lane.computed = positions.stop
-        for lane, positions, index in served:
-            self._read(lane, positions, index)
-        self.cache.expire(len(entries))
+        else:
+            for lane, positions, _ in served:
+                lane.computed = positions.stop
+            for lane, positions, index in served:
+                self._read(lane, positions, index)
+            self.cache.expire(len(entries))
+        while self._ended:  # who wakes up takes the interpreter, so they do last
+            job, cause = self._ended.popleft()
+            job.finish(cause)
 
     # Beginning.
 
@@ -93,18 +100,14 @@ class Scheduler:
             return
         # What a running job computes already counts as known.
         for job in self._waiting.in_turn(lambda x: self.cache.match(x.prompt).length):
-            if self._is_prefix_coming(job):
-                continue
+            match = self.cache.match(job.prompt)
+            if self._usable(match) < match.length:
+                continue  # a running prompt computes what it begins with
             if not self._begin(job):
                 return
             self._waiting.take(job)
             if len(self._running) >= _JOBS_AT_ONCE:
                 return
-
-    def _is_prefix_coming(self, job: Job) -> bool:
-        """Whether a running prompt computes what *job* begins with."""
-        match = self.cache.match(job.prompt)
-        return self._usable(match) < match.length
 
     def _usable(self, match: Match) -> int:
         lane = None if match.holder is None else self._prompts.get(match.holder)
@@ -117,8 +120,10 @@ class Scheduler:
         spare = self.cache.cells - len(job.prompt)
         job.at_once = min(job.lanes_within(spare), self.cache.sequences - 1)
         match = self._room_for(job)
-        if match is None:
-            return not self._running and self._begin_alone(job)
+        if match is None and self._running:
+            return False
+        if match is None:  # nothing else that ends could make room
+            return self._begin(job) if self.cache.unpin() else self._refuse(job)
         usable = min(self._usable(match), job.wanted_from, len(job.prompt) - 1)
         if usable < job.joined:
             job.finish(JoinLostError())
@@ -155,10 +160,6 @@ class Scheduler:
             left = self.cache.match(job.prompt)  # another may hold it now
             if left.length == match.length:
                 return left
-
-    def _begin_alone(self, job: Job) -> bool:
-        """Loosen pins for *job*, since nothing else that ends could make room."""
-        return self._begin(job) if self.cache.unpin() else self._refuse(job)
 
     def _refuse(self, job: Job) -> bool:
         message = (
@@ -323,7 +324,7 @@ class Scheduler:
         if cause is None and job.is_pinned and job.node is not None:
             self.cache.pin(job.node)
         self._release(job)
-        job.finish(cause)
+        self._ended.append((job, cause))
 
     def _release(self, job: Job) -> None:
         """Take the prompt from *job*, and all that is set aside for it."""

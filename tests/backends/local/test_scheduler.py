@@ -675,6 +675,26 @@ def test_a_job_that_breaks_fails_alone() -> None:
         broken.future.result(timeout=0)
 
 
+def test_all_are_told_when_the_engine_stops() -> None:
+    """Who runs, who waits, and who was given up in the very step that failed."""
+    context = FakeContext(cells=200, sequences=8, batch=16)
+    scheduler = Scheduler(context)
+    jobs = [Walk((n, n), 50) for n in range(3)]
+    for job in jobs[:2]:
+        scheduler.add(job)
+    scheduler.step()
+    jobs[0].cancelled = True
+    scheduler.add(jobs[2])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(context, "decode", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            scheduler.step()
+    scheduler.fail_all(BackendError("the engine stopped"))
+
+    assert all(isinstance(job.future.exception(0), BackendError) for job in jobs)
+    assert scheduler.is_idle
+
+
 def exact_scores(prompt: Tokens, option: Tokens) -> list[float]:
     """Return the log-probability of each token of *option*, from its full text."""
     logits = [oracle(prompt + option[:at]) for at in range(len(option))]
