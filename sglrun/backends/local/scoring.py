@@ -12,7 +12,8 @@ from sglrun.backends.local.job import Job, Lane
 from sglrun.backends.local.radix import Tokens
 from sglrun.backends.local.sampler import log_total
 
-# Tokens that take as long to compute as one pass over the weights of a model.
+# Tokens that take as long to compute as one pass over the weights: 4 ms each and 18 ms
+# for the model that comes with it, on two cores; both grow with a model.
 _PASS = 4
 
 
@@ -62,11 +63,11 @@ class Scoring(Job):
             lane for group in groups.values() for lane in self._lanes(group, start)
         )
 
-    def is_best(self, numbers: Sequence[int]) -> bool:
-        """Return whether one of *numbers* is the likeliest so far, a token's mean."""
-        means = (sum(self.scores[n]) / len(self.scores[n]) for n in numbers)
-        mean = max(means)
-        is_best, self._best = mean > self._best, max(mean, self._best)
+    def is_best(self, number: int) -> bool:
+        """Return whether option *number* is the likeliest so far, by its mean."""
+        mean = sum(self.scores[number]) / len(self.scores[number])
+        is_best = mean > self._best
+        self._best = max(mean, self._best)
         return is_best
 
     def _lanes(self, group: list[int], start: int) -> list[Lane]:
@@ -74,7 +75,7 @@ class Scoring(Job):
         options = [self.options[number] for number in group]
         columns = zip(*options, strict=False)
         same = sum(1 for _ in takewhile(lambda each: len(set(each)) == 1, columns))
-        alike = min(same, max(map(len, options)) - 1)
+        alike = min(same, max(map(len, options)) - 1)  # nothing follows the last token
         if (len(group) - 1) * (alike - start) >= _PASS:
             return [_Branch(self, group, range(start, alike))]
         return [
@@ -102,7 +103,8 @@ class _Branch(Lane):
         self.wanted_from = position + 1
         self.done = following == self._span.stop
         if self.done:
-            self.is_kept = len(self._numbers) > 1 or self._job.is_best(self._numbers)
+            first, *others = self._numbers
+            self.is_kept = bool(others) or self._job.is_best(first)
 
     def following(self) -> tuple[Lane, ...]:
         """Return lanes for those that go on."""
