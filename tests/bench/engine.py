@@ -28,7 +28,7 @@ from sglrun.backends.local import store
 from sglrun.backends.local.backend import LocalBackend
 from sglrun.backends.local.context import Context, ContextSettings, Entry
 from sglrun.backends.local.processors import usable_processors
-from sglrun.backends.local.scheduler import _JOBS_AT_ONCE
+from sglrun.backends.local.scheduler import JOBS_AT_ONCE
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 
@@ -186,7 +186,7 @@ def rows_of(counted: Counted, work: Work, sentences: int, rows: int) -> int:
     prompts = [SENTENCE * sentences + OWN.format(number) for number in range(rows)]
     with ThreadPoolExecutor(rows) as pool:
         list(pool.map(lambda prompt: counted.ask(work, prompt), prompts))
-    return min(rows, _JOBS_AT_ONCE)
+    return min(rows, JOBS_AT_ONCE)
 
 
 def tree_of(counted: Counted, work: Work, wide: int) -> int:
@@ -200,7 +200,7 @@ def tree_of(counted: Counted, work: Work, wide: int) -> int:
 
     with pool:
         level(level(level([SENTENCE * 34])))
-    return min(wide**3, _JOBS_AT_ONCE)
+    return min(wide**3, JOBS_AT_ONCE)
 
 
 def needed(counted: Counted, work: Work) -> tuple[int, int]:
