@@ -24,6 +24,9 @@ OnText = Callable[[str], None]
 A piece may be a ``StreamedText``.
 """
 
+CTX_SIZE = 16384
+"""Tokens that the embedded engine holds where nothing else is said."""
+
 
 class StreamedText(str):
     """A piece of a generation's text, with what the server told when it sent it.
@@ -327,6 +330,7 @@ class BackendOptions:
             or a Jinja file, over the model's own.
         exact: the embedded engine's answers do not depend on what runs beside them;
             a server's are its own matter.
+        ctx_size: tokens that the embedded engine holds at once, over all requests.
     """
 
     model: str | None = None
@@ -337,6 +341,7 @@ class BackendOptions:
     timeout_s: float = 600.0
     chat_template: str | None = None
     exact: bool = True
+    ctx_size: int = CTX_SIZE
 
 
 def template_of(options: BackendOptions) -> ChatTemplate | None:

@@ -11,6 +11,7 @@ from sglrun.batch.rates import Rate, Sent
 from sglrun.errors import (
     BackendError,
     BackendUnreachableError,
+    BadRequestError,
     ConfigError,
     UnsupportedFeatureError,
 )
@@ -23,6 +24,8 @@ def may_have_cost(error: BackendError) -> bool:
     """Return whether a model may have worked for a request that failed."""
     if isinstance(error, BackendUnreachableError | UnsupportedFeatureError):
         return False  # it was not sent
+    if isinstance(error, BadRequestError) and error.http_status is None:
+        return False  # no server refused it, so it was refused before
     return error.http_status not in _REFUSED
 
 

@@ -278,6 +278,7 @@ def _backend_options(
         timeout_s=backend.timeout,
         chat_template=backend.chat_template,
         exact=backend.exact,
+        ctx_size=backend.ctx_size,
     )
 
 

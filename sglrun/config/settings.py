@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from sglrun.backends import BACKENDS
+from sglrun.backends.base import CTX_SIZE
 from sglrun.batch.limits import PATIENCE_S
 from sglrun.batch.results import Include, Layout
 from sglrun.config.kinds import (
@@ -172,6 +173,11 @@ class BackendSettings:
         default=True,
         help="local: the same answer whatever runs beside it; --no-exact is faster.",
         negative="--no-exact",
+    )
+    ctx_size: int = _setting(
+        whole(1024),
+        default=CTX_SIZE,
+        help="local: tokens that are held at once, over all rows; they take memory.",
     )
     parallel_encoding: bool = _setting(
         SWITCH,

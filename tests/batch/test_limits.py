@@ -262,11 +262,12 @@ def test_an_error_that_no_row_survives_stops_all() -> None:
         ask(["never sent"], limits)
 
 
-def test_a_request_that_was_refused_here_cost_nothing() -> None:
+@pytest.mark.parametrize("kind", [UnsupportedFeatureError, BadRequestError])
+def test_a_request_that_was_refused_here_cost_nothing(kind: type[BackendError]) -> None:
     """What a backend cannot do was not sent, so nothing of it is lost."""
     limits = limits_of(Clock())
-    with pytest.raises(UnsupportedFeatureError):
-        ask([UnsupportedFeatureError("no regex")], limits)
+    with pytest.raises(kind):
+        ask([kind("no regex, or a prompt that does not fit")], limits)
 
     assert limits.allowance.unknown == Usage()
 

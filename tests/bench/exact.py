@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from sglrun.backends.base import Request
 from sglrun.backends.local import store
 from sglrun.backends.local.backend import LocalBackend
-from sglrun.backends.local.context import ContextSettings
+from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 

@@ -21,7 +21,7 @@ from typing import Literal
 import sglrun as sgl
 from sglrun.backends.local import store
 from sglrun.backends.local.backend import LocalBackend
-from sglrun.backends.local.context import ContextSettings
+from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.batch.options import BatchOptions
 from sglrun.batch.rows import Row
 from sglrun.batch.runner import BatchRunner

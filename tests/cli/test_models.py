@@ -1,5 +1,6 @@
 """``sglrun models``, in a real process."""
 
+import struct
 from pathlib import Path
 
 from tests.cli.process import sglrun
@@ -16,12 +17,18 @@ def test_without_models_the_way_to_one_is_told(tmp_path: Path) -> None:
 
 
 def test_models_are_listed(tmp_path: Path) -> None:
-    """What lies in the store is listed on stdout with its size."""
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "tiny.gguf").write_bytes(b"GGUF" + bytes(3_000_000))
+    """What lies in the store is listed on stdout with what it takes."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    header = b"GGUF" + struct.pack("<IQQ", 3, 0, 0)
+    (folder / "tiny.gguf").write_bytes(header + bytes(3_000_000))
+    (folder / "torn.gguf").write_bytes(b"PK" + bytes(2_000_000))
     run = sglrun("models", folder=tmp_path, SGLRUN_CACHE=str(tmp_path))
 
-    assert run.stdout == "tiny  3 MB\n"
+    assert run.stdout == (
+        "tiny  3 MB, in memory 3 MB with 16,384 tokens\n"
+        f"torn  2 MB, but {folder / 'torn.gguf'} is not a GGUF file of version 3\n"
+    )
 
 
 def test_a_model_that_is_there_is_not_fetched(tmp_path: Path) -> None:

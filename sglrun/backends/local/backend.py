@@ -23,11 +23,11 @@ from sglrun.backends.base import (
 from sglrun.backends.jinja_template import derive_template
 from sglrun.backends.local import store
 from sglrun.backends.local.constraint import constraint_of
-from sglrun.backends.local.context import ContextSettings
+from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.backends.local.generation import Generation, Task
 from sglrun.backends.local.grammar import Matcher
 from sglrun.backends.local.job import PrefixJob
-from sglrun.backends.local.processors import usable_processors
+from sglrun.backends.local.machine import usable_processors
 from sglrun.backends.local.prompt_reader import (
     ReadPrompt,
     again_if_lost,
@@ -336,7 +336,7 @@ def start_backend(options: BackendOptions) -> LocalBackend:
     return LocalBackend(
         store.find_model(options.model),
         chat_template=template,
-        settings=replace(_SETTINGS, exact=options.exact),
+        settings=replace(_SETTINGS, exact=options.exact).resized(options.ctx_size),
     )
 
 

@@ -3,7 +3,8 @@
 from typing import Protocol
 
 from sglrun.backends.local.cache import Cells
-from sglrun.backends.local.context import ContextSettings, Entry, Logits
+from sglrun.backends.local.context import Entry, Logits
+from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.backends.local.joining import Joiner
 
 

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sglrun.backends.local.cell_log import CellLog
+from sglrun.backends.local.context_settings import EXACT_KERNEL_BATCH, ContextSettings
 from sglrun.backends.local.layout import Batch
+from sglrun.backends.local.machine import give_back, usable_processors
 from sglrun.backends.local.model import Model
-from sglrun.backends.local.processors import usable_processors
 from sglrun.errors import ModelError
 
 Logits = NDArray[np.float32]
@@ -25,43 +26,6 @@ _LOOK_AGAIN = 256
 # What it takes to move a cell, 45 µs, beside half of passing over one for one token,
 # 0.22 µs; for the model that comes with it, on two cores.
 _MOVE = 200
-
-# The kernel for attention takes another path, and rounds differently, from 64 tokens
-# on and for exactly one. Multiples of 16 are the fastest below.
-_EXACT_KERNEL_BATCH = 48
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextSettings:
-    """How much is held and how a step is computed.
-
-    Attributes:
-        cells: tokens that the KV cache holds, over all sequences.
-        sequences: sequences that may share it; at most 254.
-        batch: tokens of one step.
-        exact: logits are the same to the bit whatever else is in a step, whatever is
-            cached and however it came there, for prompts up to the context's length,
-            on one machine with one number of threads and weights that are quantized.
-            Without it other company is rounded differently, a score by up to a
-            hundredth and more after long prompts, and a close call may end
-            differently; prompts are read about a quarter faster, behind 2,000 tokens
-            twice as fast, and texts written as fast.
-    """
-
-    cells: int = 16384
-    sequences: int = 254
-    batch: int = 512
-    exact: bool = True
-
-    @property
-    def tokens(self) -> int:
-        """Tokens that may be counted on: each sequence may hold one of them twice."""
-        return self.cells - self.sequences
-
-    @property
-    def kernel_batch(self) -> int:
-        """Tokens that one pass through the layers takes."""
-        return _EXACT_KERNEL_BATCH if self.exact else self.batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +73,11 @@ class Context:
             )
         self._handle: int = handle
         self._memory: int = library.llama_get_memory(handle)
+        # The library has zeroed a row of logits for each sequence; a step uses few.
+        logits: int | None = library.llama_get_logits(handle)
+        if logits is not None:
+            row = size * ctypes.sizeof(ctypes.c_float)
+            give_back(logits, row * params.n_seq_max)
         self._batch = _BatchBuffers(settings.batch)
         self._log = CellLog(settings.cells) if settings.exact else None
         self._is_shifted = False  # cells were moved since the last step
@@ -130,7 +99,7 @@ class Context:
             RuntimeError: the library refused the step.
         """
         given = entries
-        padded = self.settings.exact and len(entries) % _EXACT_KERNEL_BATCH == 1
+        padded = self.settings.exact and len(entries) % EXACT_KERNEL_BATCH == 1
         if padded:
             entries = [*entries, Entry(entries[0].token, 0, self._spare, wanted=False)]
         code: int = self._library.llama_decode(self._handle, self._batch.fill(entries))

@@ -8,7 +8,8 @@ from contextlib import suppress
 from functools import partial
 
 from sglrun.backends.local.composition import TokenJoin
-from sglrun.backends.local.context import Context, ContextSettings
+from sglrun.backends.local.context import Context
+from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.backends.local.job import Job, ReadJob
 from sglrun.backends.local.model import Model
 from sglrun.backends.local.scheduler import Scheduler

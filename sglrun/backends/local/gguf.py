@@ -32,6 +32,7 @@ _PACKED = {
     11: "<q",
     12: "<d",
 }
+_WHOLE = {0, 1, 2, 3, UINT32, 5, 10, 11}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,26 @@ class Header:
     data_start: int
     alignment: int
 
+    def text(self, key: str) -> str | None:
+        """Return the string at *key*, if there is one."""
+        for entry in self.entries:
+            if entry.key == key and entry.kind == STRING:
+                return entry.value[8:].decode("utf-8", "replace")
+        return None
+
+    def numbers(self, key: str) -> tuple[int, ...]:
+        """Return the whole number at *key* or those of the array; none where absent."""
+        for entry in self.entries:
+            if entry.key != key:
+                continue
+            kind, count, value = entry.kind, 1, entry.value
+            if kind == ARRAY:
+                kind, count = struct.unpack_from("<IQ", value)
+                value = value[12:]
+            if kind in _WHOLE:
+                return struct.unpack(f"<{count}{_PACKED[kind][1]}", value)
+        return ()
+
 
 def read_header(file: BinaryIO) -> Header:
     """Return the header of the GGUF *file*.
@@ -78,7 +99,13 @@ def read_header(file: BinaryIO) -> Header:
     """
     try:
         return _Reader(file).header()
-    except (struct.error, KeyError, UnicodeDecodeError) as exc:
+    except (
+        struct.error,  # what is cut short
+        KeyError,
+        UnicodeDecodeError,
+        OverflowError,  # lengths beyond all sense
+        MemoryError,
+    ) as exc:
         raise ModelError(f"{file.name} is damaged: {exc!r} in its header") from exc
 
 
@@ -143,7 +170,21 @@ class _Reader:
         head = struct.pack("<IQ", inner, count)
         if inner in _PACKED:
             return head + self._take(count * struct.calcsize(_PACKED[inner]))
+        if inner == STRING:
+            return head + self._texts(count)
         return head + b"".join(self._value(inner) for _ in range(count))
+
+    def _texts(self, count: int) -> bytes:
+        """Return the next *count* strings as they stand: a vocabulary, and large."""
+        read, length_of = self._file.read, int.from_bytes
+        found: list[bytes] = []
+        for _ in range(count):
+            length = read(8)
+            text = read(length_of(length, "little"))
+            if not length:
+                raise struct.error(f"{count} strings wanted, {len(found) // 2} there")
+            found += length, text
+        return b"".join(found)
 
     def _string(self) -> bytes:
         return self._take(self._unpack("<Q"))

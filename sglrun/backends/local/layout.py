@@ -214,6 +214,7 @@ SIGNATURES: Mapping[str, tuple[object, tuple[object, ...]]] = {
     "llama_state_get_data": (c.c_size_t, (_pointer, _pointer, c.c_size_t)),
     "llama_state_set_data": (c.c_size_t, (_pointer, _pointer, c.c_size_t)),
     "llama_decode": (c.c_int32, (_pointer, Batch)),
+    "llama_get_logits": (_pointer, (_pointer,)),
     "llama_get_logits_ith": (_pointer, (_pointer, c.c_int32)),
     "llg_new_tokenizer": (
         _pointer,

@@ -54,9 +54,12 @@ def read_prompt(
     else:
         tokens = tokenizer.encode_prompt(prompt.text)
     if len(tokens) + new > limit:
+        whose, wider = "of the model", ""
+        if limit < runtime.model.context_length:
+            whose, wider = "of --ctx-size", ", or raise it"
         raise BadRequestError(
             f"prompt of {len(tokens)} tokens and {new} new ones do not fit into the "
-            f"{limit} of the model: shorten the prompt or lower max_new_tokens"
+            f"{limit} {whose}: shorten the prompt or lower max_new_tokens{wider}"
         )
     computed = sum(runtime.engine.join(join) for join in joins)
     known = len(joins[-1].whole) if joins else 0

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sglrun.backends.local.context import ContextSettings
+from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.backends.local.engine import Engine
+from sglrun.backends.local.footprint import check_memory
 from sglrun.backends.local.grammar import Grammars
 from sglrun.backends.local.model import Model
 from sglrun.backends.local.tokenizer import Tokenizer
@@ -27,8 +28,10 @@ class Runtime:
 
         Raises:
             ConfigError: the engine's library cannot be used here.
-            ModelError: the file is no model that it reads, or memory is short.
+            ModelError: the file is no model that it reads, or memory is short; the
+                message says how much it takes.
         """
+        check_memory(path, settings)
         self.model = Model(path)
         self.tokenizer = Tokenizer(self.model)
         self.engine = Engine(self.model, self.tokenizer, settings)

@@ -7,7 +7,7 @@ import pytest
 
 from sglrun.backends.local import store
 from sglrun.backends.local.backend import LocalBackend
-from sglrun.backends.local.context import ContextSettings
+from sglrun.backends.local.context_settings import ContextSettings
 
 # Small, so that a test may fill it in a moment.
 SETTINGS = ContextSettings(cells=1024, sequences=64)

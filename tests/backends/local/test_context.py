@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sglrun.backends.local.context import Context, ContextSettings, Entry, Logits
+from sglrun.backends.local.context import Context, Entry, Logits
+from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.backends.local.model import Model
 from sglrun.backends.local.tokenizer import Tokenizer
 

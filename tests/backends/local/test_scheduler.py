@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from sglrun.backends.local import job as job_module
 from sglrun.backends.local import running_jobs as running_jobs_module
 from sglrun.backends.local.composition import TokenJoin
-from sglrun.backends.local.context import CACHE_FULL, ContextSettings, Entry, Logits
+from sglrun.backends.local.context import CACHE_FULL, Entry, Logits
+from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.backends.local.job import Job, JoinLostError, Lane, PrefixJob, ReadJob
 from sglrun.backends.local.radix import Tokens
 from sglrun.backends.local.sampler import log_total
