@@ -32,6 +32,11 @@ class CellLog:
         return not self._held
 
     @property
+    def sequences(self) -> tuple[int, ...]:
+        """Those that hold cells."""
+        return tuple(self._held)
+
+    @property
     def room(self) -> int:
         """Cells that can still be handed out."""
         return self._cells - self.filled

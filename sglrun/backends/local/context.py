@@ -4,18 +4,23 @@ Rule: only the engine's thread may touch a context.
 """
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sglrun.backends.local.cell_log import CellLog
-from sglrun.backends.local.context_settings import EXACT_KERNEL_BATCH, ContextSettings
+from sglrun.backends.local.context_settings import (
+    EXACT_KERNEL_BATCH,
+    OWN_SEQUENCES,
+    ContextSettings,
+)
 from sglrun.backends.local.layout import Batch
 from sglrun.backends.local.machine import give_back, usable_processors
 from sglrun.backends.local.model import Model
-from sglrun.errors import ModelError
+from sglrun.errors import BackendError, ModelError
 
 Logits = NDArray[np.float32]
 
@@ -58,9 +63,11 @@ class Context:
         params.n_ctx = settings.cells
         params.n_batch = settings.batch
         params.n_ubatch = settings.kernel_batch
-        params.n_seq_max = settings.sequences + 2
-        self._spare = settings.sequences
-        self._let_go = settings.sequences + 1
+        params.n_seq_max = settings.sequences + OWN_SEQUENCES
+        self._spare, self._keeper = range(settings.sequences, params.n_seq_max)
+        # Where layers see a window only, the library fills a cell anew that just one
+        # sequence holds and sees no more. With another it stays for who forks there.
+        self._keeps_all = model.window > 0
         params.n_threads = params.n_threads_batch = usable_processors()
         # One pool for all sequences, so that a fork shares cells and copies nothing.
         params.kv_unified = True
@@ -79,7 +86,8 @@ class Context:
             row = size * ctypes.sizeof(ctypes.c_float)
             give_back(logits, row * params.n_seq_max)
         self._batch = _BatchBuffers(settings.batch)
-        self._log = CellLog(settings.cells) if settings.exact else None
+        is_logged = settings.exact or self._keeps_all
+        self._log = CellLog(settings.cells) if is_logged else None
         self._is_shifted = False  # cells were moved since the last step
         self._looked_at = 0  # cells that were filled when they were last looked at
 
@@ -110,13 +118,25 @@ class Context:
         self._is_shifted = self._is_shifted and code != 0
         if self._log is not None and code == 0:
             self._log.append(entry.sequence for entry in given)
+            if self._keeps_all:
+                self._keep({each.sequence: each.position for each in reversed(given)})
         return code
 
     def logits(self, index: int) -> Logits:
-        """Return the logits of entry *index* of the last step; valid until the next."""
+        """Return the logits of entry *index* of the last step; valid until the next.
+
+        Raises:
+            BackendError: they are no numbers.
+        """
         address = self._library.llama_get_logits_ith(self._handle, index)
         row = (ctypes.c_float * self._vocabulary_size).from_address(address)
-        return np.frombuffer(memoryview(row).cast("B"), np.float32)
+        logits = np.frombuffer(memoryview(row).cast("B"), np.float32)
+        if not isfinite(logits[0]):  # each is a sum over the same last layer
+            raise BackendError(
+                "the model computes no numbers: its file is damaged, or its weights "
+                "are too large for half precision"
+            )
+        return logits
 
     def fork(self, source: int, target: int, length: int) -> None:
         """Let *target*, which is empty, share the first *length* cells of *source*."""
@@ -130,7 +150,7 @@ class Context:
             self._remove(sequence, length)
         elif self._log.cut(sequence, length):
             # Filled they stay, or the next tokens would lie before those they follow.
-            self._copy(sequence, self._let_go, length, -1)
+            self._copy(sequence, self._keeper, length, -1)
             self._remove(sequence, length)
             if self._log.is_empty:
                 self.compact()
@@ -138,7 +158,8 @@ class Context:
     @property
     def can_append(self) -> bool:
         """Whether ``append`` works for this model."""
-        return bool(self._library.llama_memory_can_shift(self._memory))
+        can_shift = self._library.llama_memory_can_shift(self._memory)
+        return bool(can_shift) and not self._keeps_all
 
     def append(self, source: int, target: int, span: range, shift: int) -> bool:
         """Let *target* go on with a copy of the cells of *source* at *span*.
@@ -185,7 +206,7 @@ class Context:
         if self._is_shifted:  # cells are turned to their place by the next step
             self.decode([Entry(0, 0, self._spare, wanted=False)])
             self.truncate(self._spare, 0)
-        self._remove(self._let_go, 0)
+        self._remove(self._keeper, 0)
         self._looked_at = 0
         if self._log.lay_anew():
             library, handle = self._library, self._handle
@@ -194,6 +215,13 @@ class Context:
             library.llama_state_get_data(handle, kept.ctypes.data, size)
             if library.llama_state_set_data(handle, kept.ctypes.data, size) != size:
                 raise RuntimeError("llama_state_set_data could not restore the cells")
+        if self._keeps_all:
+            self._keep(dict.fromkeys(self._log.sequences, 0))
+
+    def _keep(self, starts: Mapping[int, int]) -> None:
+        """Let the keeper hold too what sequences hold from where *starts* says."""
+        for sequence, start in starts.items():
+            self._copy(sequence, self._keeper, start, -1)
 
     def _copy(self, source: int, target: int, start: int, end: int) -> None:
         self._library.llama_memory_seq_cp(self._memory, source, target, start, end)

@@ -7,8 +7,9 @@ from sglrun.backends.base import CTX_SIZE
 # The kernel for attention takes another path, and rounds differently, from 64 tokens
 # on and for exactly one. Multiples of 16 are the fastest below.
 EXACT_KERNEL_BATCH = 48
-# The library allows 256; a context keeps two for itself.
-_MOST_SEQUENCES = 254
+# Sequences that a context keeps for itself, of the 256 that the library allows.
+OWN_SEQUENCES = 2
+_MOST_SEQUENCES = 256 - OWN_SEQUENCES
 # Each sequence may hold one token twice, and there is room for those.
 _CELLS_A_SEQUENCE = 16
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, repeat
 from pathlib import Path
 
-from sglrun.backends.local.context_settings import ContextSettings
+from sglrun.backends.local.context_settings import OWN_SEQUENCES, ContextSettings
 from sglrun.backends.local.gguf import Header, read_header
 from sglrun.backends.local.machine import usable_memory
 from sglrun.errors import ModelError
@@ -44,7 +44,7 @@ class Footprint:
 
     def working(self, settings: ContextSettings) -> int:
         """Return what is taken beside the weights, and cannot be dropped."""
-        rows = settings.sequences + settings.kernel_batch
+        rows = settings.sequences + OWN_SEQUENCES + settings.kernel_batch
         return self.cache(settings) + self.logits * rows
 
 

@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import os
 import sys
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from sglrun.errors import ConfigError
 # the processor from every other program, and a busy machine down to a tenth of its
 # speed; a user's own setting wins. It is read when the library is opened.
 _SPIN_COUNT = ("GOMP_SPINCOUNT", "2000")
+# Where the library ends the process, it would also start a debugger to say where.
+_NO_BACKTRACE = ("GGML_NO_BACKTRACE", "1")
 
 # Calls that take less time than to hand the interpreter to another thread and to get it
 # back, so they keep it.
@@ -34,12 +37,23 @@ _QUICK = frozenset(
 _INSTEAD = "give a server with --url instead"
 
 
-def _drop(_level: int, _text: bytes, _data: int | None) -> None:
-    """Drop a message of the library."""
+# The library's own number of errors among its messages, and how many are kept.
+_ERROR = 4
+_KEPT = 8
+
+complaints: deque[str] = deque(maxlen=_KEPT)
+"""What the library last complained of, each without the name of its function."""
+
+
+def _hear(level: int, text: bytes, _data: int | None) -> None:
+    """Keep a complaint of the library; drop what else it says."""
+    if level == _ERROR:
+        said = text.decode("utf-8", "replace").strip()
+        complaints.append(said.partition(": ")[2] or said)
 
 
 # The library keeps its address, so it must live as long as the process.
-_drop_message = LogFunction(_drop)
+_hear_message = LogFunction(_hear)
 
 
 @functools.cache
@@ -52,6 +66,7 @@ def open_library() -> ctypes.CDLL:
     """
     path = _library_path()
     os.environ.setdefault(*_SPIN_COUNT)
+    os.environ.setdefault(*_NO_BACKTRACE)
     try:
         library = ctypes.CDLL(str(path))
     except OSError as exc:
@@ -59,9 +74,9 @@ def open_library() -> ctypes.CDLL:
             f"the embedded engine's library does not load here: {exc} ({_INSTEAD})"
         ) from exc
     _declare(library, ctypes.PyDLL(str(path)))
-    silent = ctypes.cast(_drop_message, ctypes.c_void_p)
-    library.llama_log_set(silent, None)
-    library.ggml_log_set(silent, None)
+    hear = ctypes.cast(_hear_message, ctypes.c_void_p)
+    library.llama_log_set(hear, None)
+    library.ggml_log_set(hear, None)
     _check(library.llama_model_default_params(), MODEL_DEFAULTS)
     _check(library.llama_context_default_params(), CONTEXT_DEFAULTS)
     library.llama_backend_init()
@@ -74,7 +89,10 @@ def _library_path() -> Path:
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         raise missing_library(PACKAGE)
-    found = importlib.metadata.version(PACKAGE)
+    try:
+        found = importlib.metadata.version(PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        found = "one without a version"
     if found != VERSION:
         raise ConfigError(
             f"the embedded engine is made for {PACKAGE} {VERSION}, not {found}: "

@@ -32,7 +32,7 @@ class Runtime:
                 message says how much it takes.
         """
         check_memory(path, settings)
-        self.model = Model(path)
+        self.model = Model(path, exact=settings.exact)
         self.tokenizer = Tokenizer(self.model)
         self.engine = Engine(self.model, self.tokenizer, settings)
         # All below is written under the condition only.

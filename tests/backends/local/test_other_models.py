@@ -1,0 +1,186 @@
+"""Models that are not the bundled one."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sglrun.backends.base import Request, SelectRequest
+from sglrun.backends.local.backend import LocalBackend
+from sglrun.backends.local.context import Context, Entry, Logits
+from sglrun.backends.local.context_settings import ContextSettings
+from sglrun.backends.local.model import Model
+from sglrun.backends.local.tokenizer import Tokenizer
+from sglrun.errors import BackendError, ModelError
+from sglrun.lang.prompt import Prompt
+from sglrun.lang.sampling import DEFAULTS, SamplingParams
+from tests.backends.local.tiny_model import (
+    Q4_K,
+    write_gemma,
+    write_llama,
+    write_mamba,
+)
+
+pytestmark = pytest.mark.engine
+
+CHOICES = (" sailed to the north", " sailed to the south", " burned", " sank at sea")
+GOODS = ("salt", "timber", "wool", "iron", "copper", "barley", "wine", "hides")
+
+
+Scores = list[list[float]]
+
+
+def prompts(sentences: int, rows: int) -> list[str]:
+    """Return prompts of which a third each begin alike, and go on differently."""
+    made = []
+    for row in range(rows):
+        shared, own = np.random.default_rng(row % 3), np.random.default_rng(row + 10)
+        text = [f"They carry {what}. " for what in shared.choice(GOODS, sentences)]
+        more = [f"Then {what}. " for what in own.choice(GOODS, row % 5)]
+        made.append(f"{''.join(text)}{''.join(more)}In {row} they")
+    return made
+
+
+def answer(backend: LocalBackend, text: str) -> tuple[Scores, str]:
+    """Return the scores of the choices after *text*, and what is likeliest there."""
+    prompt = Prompt(text=text)
+    selected = backend.select(SelectRequest(prompt=prompt, choices=CHOICES))
+    sampling = SamplingParams.of(max_new_tokens=6, temperature=0, ignore_eos=True)
+    written = backend.generate(Request(prompt=prompt, sampling=sampling.over(DEFAULTS)))
+    scores = [[token.logprob for token in each.tokens] for each in selected.scores]
+    return scores, written.samples[0].text
+
+
+def in_company(
+    path: Path, sentences: int, cells: int
+) -> tuple[list[tuple[Scores, str]], ...]:
+    """Return the answers of rows one by one with nothing cached, and in company."""
+    asked = prompts(sentences, 16)
+    backend = LocalBackend(path, settings=ContextSettings(cells=cells, sequences=60))
+    try:
+        alone = []
+        for prompt in asked:
+            backend.flush_cache()
+            alone.append(answer(backend, prompt))
+        with ThreadPoolExecutor(len(asked)) as pool:
+            beside = list(pool.map(lambda prompt: answer(backend, prompt), asked))
+        after = [answer(backend, prompt) for prompt in reversed(asked)]
+    finally:
+        backend.close()
+    return alone, beside, after[::-1]
+
+
+def test_weights_in_large_blocks_are_exact(tmp_path: Path, model_path: Path) -> None:
+    """Types that the library multiplies in another way where there are many tokens."""
+    path = write_llama(tmp_path / "k.gguf", model_path, kind=Q4_K)
+    alone, beside, after = in_company(path, sentences=12, cells=4096)
+
+    assert beside == alone
+    assert after == alone
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_window_changes_nothing_for_who_forks_behind_it(
+    exact: bool,  # noqa: FBT001 - a case
+    tmp_path: Path,
+    model_path: Path,
+) -> None:
+    """What layers see no more stays for who forks there, wherever it comes to lie."""
+    model = Model(write_gemma(tmp_path / "w.gguf", model_path, window=64), exact=exact)
+    settings = ContextSettings(cells=1024, sequences=8, exact=exact)
+    context = Context(model, Tokenizer(model).size, settings)
+    random = np.random.default_rng(0)
+    text, other = (tuple(random.integers(100, 40000, 300)) for _ in range(2))
+
+    def read(tokens: Sequence[int], sequence: int, start: int = 0) -> Logits:
+        wanted = len(tokens) - 1
+        entries = [
+            Entry(token, start + n, sequence, n == wanted)
+            for n, token in enumerate(tokens)
+        ]
+        assert context.decode(entries) == 0
+        return context.logits(wanted).copy()
+
+    read(text[:200], 0)
+    context.fork(0, 1, 150)
+    alone = read((7, 8), 1, 150)
+    context.truncate(0, 0)
+    context.truncate(1, 0)
+    read(other, 2)
+    read(text[:200], 0)
+    context.truncate(2, 0)
+    context.compact()
+    read(other, 3)
+    context.fork(0, 1, 150)
+    beside = read((7, 8), 1, 150)
+    context.close()
+    model.close()
+
+    np.testing.assert_allclose(beside, alone, atol=0 if exact else 0.5)
+
+
+def test_a_model_with_a_window_answers_alike_in_company(
+    tmp_path: Path, model_path: Path
+) -> None:
+    """The same to the bit, and its branches are joined by their text only."""
+    path = write_gemma(tmp_path / "w.gguf", model_path, window=64)
+    alone, beside, after = in_company(path, sentences=30, cells=1500)
+    backend = LocalBackend(path, settings=ContextSettings(cells=512, sequences=8))
+    can_join = backend.capabilities.concatenation
+    backend.close()
+
+    assert beside == alone
+    assert after == alone
+    assert not can_join
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"attention.causal": False}, "reads a text both ways"),
+        ({"pooling_type": 3}, "made to embed texts"),
+    ],
+)
+def test_a_model_that_does_not_go_on_from_a_text_is_refused(
+    more: dict[str, int], why: str, tmp_path: Path, model_path: Path
+) -> None:
+    """It would answer nonsense, or end the process."""
+    path = write_llama(tmp_path / "a.gguf", model_path, **more)
+
+    with pytest.raises(ModelError, match=rf"{why}.*--url"):
+        Model(path)
+
+
+def test_a_recurrent_model_is_refused(tmp_path: Path, model_path: Path) -> None:
+    """It has no cells for each token, which sharing rests on."""
+    with pytest.raises(ModelError, match="it is recurrent"):
+        Model(write_mamba(tmp_path / "a.gguf", model_path))
+
+
+def test_why_a_file_is_refused_is_said(tmp_path: Path, model_path: Path) -> None:
+    """The library's own reason stands in the message, and nothing of an earlier one."""
+    whole = write_llama(tmp_path / "whole.gguf", model_path).read_bytes()
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(whole[: len(whole) // 2])
+    other = tmp_path / "other.gguf"
+    other.write_bytes(whole.replace(b"llama", b"zebra"))
+    with pytest.raises(ModelError, match=r"cannot be loaded: tensor .* is not within"):
+        Model(cut)
+    with pytest.raises(ModelError, match="unknown model architecture: 'zebra'"):
+        Model(other)
+
+
+def test_what_is_no_number_is_no_answer(tmp_path: Path, model_path: Path) -> None:
+    """Weights that are damaged fail each request; none is answered with nonsense."""
+    path = write_llama(tmp_path / "a.gguf", model_path)
+    data = bytearray(path.read_bytes())
+    data[-34 * 8 : -34 * 7] = b"\xff\x7f" + b"\x7f" * 32  # a scale that is no number
+    path.write_bytes(data)
+    backend = LocalBackend(path, settings=ContextSettings(cells=512, sequences=8))
+    try:
+        with pytest.raises(BackendError, match="computes no numbers"):
+            answer(backend, "In 7 they")
+    finally:
+        backend.close()
