@@ -6,6 +6,8 @@ import functools
 from sglrun.backends.local.model import Model
 
 _PIECE_BYTES = 256
+# A character that no vocabulary joins with what follows it.
+_BEFORE = "\x02"
 
 
 class Tokenizer:
@@ -36,12 +38,20 @@ class Tokenizer:
             if library.llama_vocab_is_eog(handle, token)
         )
         self.piece = functools.cache(self._piece)
+        # Vocabularies of SentencePiece put a space before the text they are given.
+        leads = self.markup(next(iter(self._tokens("a")), self.end)).startswith(b" ")
+        self._before = self._tokens(_BEFORE) if leads else ()
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Return the tokens of *text* alone, markup such as ``<|im_start|>`` included.
+        """Return the tokens of *text* in the middle of another, markup included.
 
         Lone surrogates, which no model has seen, are read as question marks.
         """
+        if not self._before:
+            return self._tokens(text)
+        return self._tokens(_BEFORE + text)[len(self._before) :]
+
+    def _tokens(self, text: str) -> tuple[int, ...]:
         data = text.encode("utf-8", "replace")
         size = len(data) + 8
         buffer = (ctypes.c_int32 * size)()
@@ -58,7 +68,7 @@ class Tokenizer:
 
     def encode_prompt(self, text: str) -> tuple[int, ...]:
         """Return the tokens of *text* as the start of everything; at least one."""
-        tokens = self.encode(text)
+        tokens = self._tokens(text) if text else ()
         if not tokens or (self._adds_begin and tokens[0] != self.begin):
             return (self.begin, *tokens)
         return tokens

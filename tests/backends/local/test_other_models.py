@@ -184,3 +184,38 @@ def test_what_is_no_number_is_no_answer(tmp_path: Path, model_path: Path) -> Non
             answer(backend, "In 7 they")
     finally:
         backend.close()
+
+
+def test_a_fragment_begins_without_a_space_of_its_own(tmp_path: Path) -> None:
+    """Only a prompt gets the space that vocabularies of pieces begin a text with."""
+    model = Model(write_llama(tmp_path / "a.gguf", None))
+    tokenizer = Tokenizer(model)
+
+    def shown(tokens: Sequence[int]) -> list[str]:
+        return [tokenizer.text(token) for token in tokens]
+
+    assert shown(tokenizer.encode("yes")) == ["yes"]
+    assert shown(tokenizer.encode(" yes")) == [" yes"]
+    assert shown(tokenizer.encode("")) == []
+    assert shown(tokenizer.encode_prompt("yes")) == ["<s>", " yes"]
+    assert shown(tokenizer.encode_prompt("")) == ["<s>"]
+    assert shown(tokenizer.encode("é")) == shown(tokenizer.encode("aé"))[1:]
+    model.close()
+
+
+def test_such_a_vocabulary_follows_constraints(tmp_path: Path) -> None:
+    """Text that a constraint forces is no fragment with a space before it."""
+    path = write_llama(tmp_path / "llama-2-chat.gguf", None)
+    backend = LocalBackend(path, settings=ContextSettings(cells=512, sequences=8))
+    schema = (
+        '{"type": "object", "properties": {"a": {"const": "yes"}, "no": {"const": 1}},'
+        ' "required": ["a", "no"], "additionalProperties": false}'
+    )
+    for constraint, wanted in (
+        ({"regex": r"an answer is: yes\."}, "an answer is: yes."),
+        ({"json_schema": schema}, '{"a": "yes", "no": 1}'),
+    ):
+        sampling = SamplingParams.of(max_new_tokens=60, temperature=1, **constraint)
+        request = Request(prompt=Prompt(text="is"), sampling=sampling.over(DEFAULTS))
+        assert backend.generate(request).samples[0].text == wanted
+    backend.close()

@@ -1,4 +1,4 @@
-"""Tiny models of any architecture, with random weights and the bundled vocabulary."""
+"""Tiny models of any architecture, with random weights."""
 
 import math
 import struct
@@ -12,7 +12,6 @@ from sglrun.backends.local import gguf
 
 F32, Q8_0, Q4_K = 0, 8, 12
 WIDTH, HEADS, KEY = 256, 4, 64
-_VOCABULARY = 49152
 
 Value = str | int | float | bool
 
@@ -42,7 +41,9 @@ def attention(layer: int, kind: int, keys: int = HEADS) -> list[Weights]:
     ]
 
 
-def write_llama(path: Path, bundled: Path, *, kind: int = Q8_0, **more: Value) -> Path:
+def write_llama(
+    path: Path, bundled: Path | None, *, kind: int = Q8_0, **more: Value
+) -> Path:
     """Write a model of Llama's architecture, with *more* in its metadata."""
     layers = 3
     weights = [w for layer in range(layers) for w in attention(layer, kind)]
@@ -96,13 +97,13 @@ def write_mamba(path: Path, bundled: Path) -> Path:
 
 def write_model(
     path: Path,
-    bundled: Path,
+    bundled: Path | None,
     architecture: str,
     layers: int,
     weights: Iterable[Weights],
     more: Mapping[str, Value],
 ) -> Path:
-    """Write a model with the vocabulary of the *bundled* one."""
+    """Write a model with the vocabulary of the *bundled* one, or of pieces."""
     said: dict[str, Value] = {
         "block_count": layers,
         "context_length": 4096,
@@ -113,22 +114,21 @@ def write_model(
         "attention.key_length": KEY,
         "attention.value_length": KEY,
         "attention.layer_norm_rms_epsilon": 1e-6,
-        "vocab_size": _VOCABULARY,
         **more,
     }
-    with bundled.open("rb") as file:
-        vocabulary = [
-            entry
-            for entry in gguf.read_header(file).entries
-            if entry.key.startswith("tokenizer.")
-        ]
+    vocabulary = sentence_pieces() if bundled is None else bundled_pieces(bundled)
+    (size,) = (
+        struct.unpack_from("<Q", entry.value, 4)[0]
+        for entry in vocabulary
+        if entry.key == "tokenizer.ggml.tokens"
+    )
     entries = [
         _entry("general.architecture", architecture),
         *(_entry(f"{architecture}.{key}", value) for key, value in said.items()),
         *vocabulary,
     ]
     all_weights = [
-        Weights("token_embd.weight", (WIDTH, _VOCABULARY)),
+        Weights("token_embd.weight", (WIDTH, size)),
         Weights("output_norm.weight", (WIDTH,), F32),
         *weights,
     ]
@@ -144,6 +144,39 @@ def write_model(
     return path
 
 
+def bundled_pieces(bundled: Path) -> list[gguf.Entry]:
+    """Return the vocabulary of the bundled model."""
+    with bundled.open("rb") as file:
+        entries = gguf.read_header(file).entries
+    return [entry for entry in entries if entry.key.startswith("tokenizer.")]
+
+
+def sentence_pieces() -> list[gguf.Entry]:
+    """Return a vocabulary as SentencePiece has it, which begins texts with a space."""
+    normal, unknown, control, byte = 1, 2, 3, 6
+    words = ("ye", "yes", "no", "an", "answer", "is")
+    plain = [*"\u2581{}[]:,.?", *map(chr, range(ord("a"), ord("z") + 1)), *words]
+    plain += [f"\u2581{word}" for word in (*"abcdefghijklmnopqrstuvwxyz", *words)]
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{n:02X}>" for n in range(256)), *plain]
+    kinds = [unknown, control, control, *[byte] * 256, *[normal] * len(plain)]
+    scores = [float(len(piece)) for piece in pieces]
+    count = len(pieces)
+    texts = b"".join(_text(piece) for piece in pieces)
+    arrays = {
+        "tokens": struct.pack("<IQ", gguf.STRING, count) + texts,
+        "scores": struct.pack(f"<IQ{count}f", 6, count, *scores),
+        "token_type": struct.pack(f"<IQ{count}i", 5, count, *kinds),
+    }
+    return [
+        _entry("tokenizer.ggml.model", "llama"),
+        *(gguf.Entry(f"tokenizer.ggml.{k}", gguf.ARRAY, v) for k, v in arrays.items()),
+        _entry("tokenizer.ggml.add_space_prefix", value=True),
+        _entry("tokenizer.ggml.bos_token_id", 1),
+        _entry("tokenizer.ggml.eos_token_id", 2),
+        _entry("tokenizer.ggml.unknown_token_id", 0),
+    ]
+
+
 def _entry(key: str, value: Value) -> gguf.Entry:
     if isinstance(value, bool):
         return gguf.Entry(key, 7, struct.pack("<?", value))
@@ -151,8 +184,12 @@ def _entry(key: str, value: Value) -> gguf.Entry:
         return gguf.Entry(key, gguf.UINT32, struct.pack("<I", value))
     if isinstance(value, float):
         return gguf.Entry(key, 6, struct.pack("<f", value))
+    return gguf.Entry(key, gguf.STRING, _text(value))
+
+
+def _text(value: str) -> bytes:
     data = value.encode()
-    return gguf.Entry(key, gguf.STRING, struct.pack("<Q", len(data)) + data)
+    return struct.pack("<Q", len(data)) + data
 
 
 def _data(weights: Weights, random: np.random.Generator) -> bytes:
