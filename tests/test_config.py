@@ -215,6 +215,13 @@ def test_a_wrong_price_is_named(tmp_path: Path) -> None:
         ("temperature", "hot", "--temperature: 'hot' is not a number from 0"),
         ("temperature", "nan", "--temperature: 'nan' is not a number from 0"),
         ("top_p", "1.5", "--top-p: '1.5' is not a number from 0 to 1"),
+        ("top_p", "0", "--top-p: top_p must not be 0.0"),
+        ("top_k", "0", "--top-k: top_k must not be 0"),
+        (
+            "repetition_penalty",
+            "0",
+            "--repetition-penalty: repetition_penalty must not",
+        ),
         ("num_threads", "0", "--num-threads: '0' is not a whole number from 1 or auto"),
         ("order", "random", "--order: 'random' is not one of input, completion"),
         ("backend", "opnai", "--backend: unknown backend 'opnai' (did you mean 'op"),

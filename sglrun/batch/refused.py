@@ -143,6 +143,8 @@ class _Checker:
             if any(isinstance(value, str) and has_mark(value) for value in own):
                 return
             resolved = piece.sampling.over(self._sampling, DEFAULTS)
+            known = tuple(each for each in resolved.stop_regex if not has_mark(each))
+            resolved = replace(resolved, stop_regex=known)
             request = Request(prompt=prompt, sampling=resolved)
             if self._approximate:
                 near = nearest(self._capabilities, request)

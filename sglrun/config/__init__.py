@@ -161,7 +161,7 @@ def resolve_config(
         names_backend=not found.keys().isdisjoint(("backend", "url", "model")),
         backend_options=_backend_options(backend, sources, environment),
         speed=SpeedSettings(**_found(SECTIONS["Speed"], sources)),
-        sampling=SamplingParams.of(**_found(SECTIONS["Sampling"], sources)),
+        sampling=_sampling(sources),
         safety=SafetySettings(**safety),
         display=DisplaySettings(**_found(SECTIONS["Display"], sources)),
         prices=prices,
@@ -220,6 +220,16 @@ def _from_profile(file: ConfigFile, name: str) -> _Source:
         values=file.profiles[name].values,
         where=lambda setting: f"{file.shown}:profiles.{name}.{setting.name}",
     )
+
+
+def _sampling(sources: list[_Source]) -> SamplingParams:
+    found = _found(SECTIONS["Sampling"], sources)
+    for name, value in found.items():
+        try:
+            SamplingParams.of(**{name: value})
+        except ValueError as exc:  # of its kind, and still nothing that can be asked
+            raise ConfigError(f"{_where(SETTINGS[name], sources)}: {exc}") from exc
+    return SamplingParams.of(**found)
 
 
 def _found(settings: Iterable[Setting], sources: Iterable[_Source]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ queues, futures or forks.
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import assert_never
 
 from sglrun.backends.base import (
@@ -17,6 +18,7 @@ from sglrun.backends.base import (
 )
 from sglrun.backends.refusal import refuse_media
 from sglrun.errors import ResponseError
+from sglrun.interpreter.seeds import branch_seed, choice_seed
 from sglrun.interpreter.text_stream import GeneratedText, TextStream, TextStreams
 from sglrun.lang import ir
 from sglrun.lang.choices import ChoiceScore, ChoicesDecision
@@ -164,7 +166,7 @@ class Evaluator:
             decision = select.method(
                 selection.scores,
                 temperature=select.temperature,
-                seed=self._sampling.seed,
+                seed=choice_seed(self._sampling.seed, asked),
             )
             chosen, meta = decision.choice, _select_meta(selection.scores, decision)
         if chosen not in select.choices:
@@ -181,12 +183,21 @@ class Evaluator:
         self.said.append(ir.Text(text))
 
     def _resolved(self, own: SamplingParams) -> SamplingParams:
-        sampling = own.over(self._sampling, DEFAULTS)
+        sampling = own.over(self._of_run(), DEFAULTS)
         ends = self.prompt.template.stop
         if not ends:
             return sampling
         stop = tuple(dict.fromkeys((*sampling.stop, *ends)))
         return SamplingParams(stop=stop).over(sampling)
+
+    def _of_run(self) -> SamplingParams:
+        """Return the run's parameters as this branch has them."""
+        seed = self._sampling.seed
+        if seed is None or not self.branch:
+            return self._sampling
+        if "seed" in self._backend.capabilities.unsupported_sampling:
+            return self._sampling  # what it is told of it names the run's own
+        return replace(self._sampling, seed=branch_seed(seed, self.branch))
 
     def _stream_text(self, text: str) -> None:
         if self.streams is not None:

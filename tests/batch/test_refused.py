@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 import sglrun as sgl
-from sglrun.backends.base import Capabilities, Request
+from sglrun.backends.base import Capabilities, Request, SelectRequest
 from sglrun.backends.mock import MockBackend
 from sglrun.batch.options import BatchOptions
 from sglrun.batch.results import RowResult
@@ -310,3 +310,24 @@ def test_what_no_row_can_survive_ends_the_run_from_inside_a_fork() -> None:
     assert error is not None
     assert (error.type, error.http_status) == ("ForkError", 401)
     assert (error.retryable, len(backend.requests)) == (False, 1)
+
+
+class Compiling(MockBackend):
+    """Compiles the patterns that a request stops at."""
+
+    def check(self, request: Request | SelectRequest) -> None:
+        """Let *request* pass if it can."""
+        assert isinstance(request, Request)
+        for pattern in request.sampling.stop_regex:
+            re.compile(pattern)
+
+
+def test_a_stop_pattern_of_unknown_text_is_not_looked_at() -> None:
+    """What stands for a row's text in it may be no pattern where the row's is one."""
+
+    def program(s: sgl.ProgramState, q: str) -> None:
+        s += q + sgl.gen("a", stop_regex=["b", f"[a-{q[0]}]"])
+
+    results, stopped = run(program, Compiling())
+
+    assert (len(results), stopped) == (3, "")

@@ -13,6 +13,7 @@ from sglrun.backends.base import (
     Completion,
     OnText,
     Request,
+    Sample,
     Selection,
     SelectRequest,
     Usage,
@@ -44,6 +45,25 @@ class Choosing(Backend):
         """Write the option that was given at the start, whatever *request* has."""
         del request
         return Selection(chosen=self._chosen, usage=Usage())
+
+
+class Hearing(Backend):
+    """Notes the seed that it is told, whatever it can do."""
+
+    kind = "hearing"
+    model = "hearing"
+    seed: int | None = None
+
+    def __init__(self, *unsupported: str) -> None:
+        self.capabilities = Capabilities(unsupported_sampling=frozenset(unsupported))
+
+    def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Note the seed."""
+        del on_text
+        self.seed = request.sampling.seed
+        return Completion(
+            samples=(Sample(text="", finish_reason="stop"),), usage=Usage()
+        )
 
 
 def new(
@@ -168,6 +188,29 @@ def test_a_drawn_choice_follows_the_seed() -> None:
         drawn.append(evaluator.values["c"])
 
     assert len(set(drawn)) == 1
+
+
+def test_choices_of_a_seeded_run_are_drawn_apart() -> None:
+    """Of two equal options, each is drawn by about half of the prompts."""
+    expr = sgl.select("c", ["x", "y"], temperature=1.0)
+    drawn = []
+    for number in range(100):
+        evaluator = new(MockBackend(scores=lambda _: [-1.0] * 2), seed=1)
+        execute(evaluator, f"Row {number}: " + expr)
+        drawn.append(evaluator.values["c"])
+
+    assert 30 < drawn.count("x") < 70
+
+
+def test_a_backend_without_seeds_is_told_the_runs_own() -> None:
+    """What is left out is named as the user gave it, in branches too."""
+    asked = []
+    for backend in (Hearing(), Hearing("seed")):
+        execute(new(backend, seed=3).forked(0, None), sgl.gen("a"))
+        asked.append(backend.seed)
+
+    assert asked[0] != 3
+    assert asked[1] == 3
 
 
 @pytest.mark.parametrize("ask", [sgl.gen("a"), sgl.select("a", ["x"])])

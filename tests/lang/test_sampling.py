@@ -1,6 +1,7 @@
 """Sampling parameters."""
 
 from dataclasses import fields
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "max_new_tokens": st.integers(0, 4096),
+    "max_new_tokens": st.integers(64, 4096),
     "min_new_tokens": st.integers(0, 64),
     "n": st.integers(1, 8),
     "stop": st.lists(st.text(max_size=3), max_size=3),
@@ -22,7 +23,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "min_p": st.floats(0, 1),
     "frequency_penalty": st.floats(-2, 2),
     "presence_penalty": st.floats(-2, 2),
-    "repetition_penalty": st.floats(0, 2),
+    "repetition_penalty": st.floats(0.01, 2),
     "logit_bias": st.dictionaries(st.integers(0, 9), st.floats(-1, 1), max_size=2),
     "seed": st.integers(0, 9),
     "ignore_eos": st.booleans(),
@@ -130,6 +131,9 @@ def test_a_lone_token_id_is_a_tuple() -> None:
         {"frequency_penalty": 2.5},
         {"presence_penalty": -2.5},
         {"repetition_penalty": -1},
+        {"repetition_penalty": 0.0},
+        {"temperature": float("inf")},
+        {"top_logprobs_num": -1},
     ],
 )
 def test_a_value_out_of_range_is_named(wrong: dict[str, Any]) -> None:
@@ -142,8 +146,82 @@ def test_a_value_out_of_range_is_named(wrong: dict[str, Any]) -> None:
     assert repr(value) in str(caught.value)
 
 
+def test_numbers_of_other_kinds_are_taken() -> None:
+    """A float that is whole is an integer, as in JSON; others count as they convert."""
+    made = SamplingParams.of(
+        n=2.0, seed=4.0, stop_token_ids=[5.0], top_p=Fraction(1, 2)
+    )
+
+    assert repr(made.given()) == repr(
+        {"n": 2, "stop_token_ids": (5,), "top_p": 0.5, "seed": 4}
+    )
+
+
+def test_biases_are_of_token_ids() -> None:
+    """Ids may be written as JSON has them; a token may be ruled out."""
+    given = {"5": 1, 6: -2.5, 7: float("-inf")}
+    made = SamplingParams.of(logit_bias=given)
+    given["8"] = 1
+
+    assert made.logit_bias == {5: 1, 6: -2.5, 7: float("-inf")}
+
+
+@pytest.mark.parametrize("bias", [{-1: 1.0}, {1: float("nan")}, {1: float("inf")}])
+def test_a_bias_that_means_nothing_is_refused(bias: dict[int, float]) -> None:
+    """It names the token."""
+    with pytest.raises(ValueError, match=f"logit_bias of token {next(iter(bias))}"):
+        SamplingParams.of(logit_bias=bias)
+
+
+def test_no_more_has_to_be_written_than_may_be() -> None:
+    """A least length over the greatest is refused with both, as SGLang does."""
+    SamplingParams.of(min_new_tokens=4, max_new_tokens=4)
+
+    with pytest.raises(ValueError, match=r"min_new_tokens .* max_new_tokens=4, not 5"):
+        SamplingParams.of(min_new_tokens=5, max_new_tokens=4)
+
+
+class Unknown(str):
+    """A tracer's stand-in: text of a class of its own."""
+
+    __slots__ = ()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Let nobody ask what it is."""
+        raise AssertionError
+
+
+@pytest.mark.parametrize("name", ["seed", "logit_bias", "logprob_start_len"])
+def test_a_stand_in_is_not_asked_what_it_is(name: str) -> None:
+    """What a tracer does not know yet stays as it is."""
+    unknown = Unknown("?")
+
+    assert getattr(SamplingParams.of(**{name: unknown}), name) is unknown
+
+
 @pytest.mark.parametrize(
-    "wrong", [{"stop": 5}, {"stop": [5]}, {"stop_token_ids": 1.5}, {"max_tokens": 5}]
+    "wrong",
+    [
+        {"stop": 5},
+        {"stop": [5]},
+        {"stop_token_ids": 1.5},
+        {"stop_token_ids": [1.5]},
+        {"stop_token_ids": ["x"]},
+        {"max_tokens": 5},
+        {"max_new_tokens": "5"},
+        {"max_new_tokens": float("inf")},
+        {"n": 2.5},
+        {"top_k": 1.5},
+        {"seed": "x"},
+        {"seed": 1.5},
+        {"temperature": "hot"},
+        {"top_p": [1]},
+        {"logit_bias": [1]},
+        {"logit_bias": {1: "x"}},
+        {"logit_bias": {"x": 1}},
+        {"logit_bias": {1.5: 1}},
+    ],
 )
 def test_a_wrong_kind_or_name_is_named(wrong: dict[str, Any]) -> None:
     """A value of the wrong kind, or a name that no parameter has, is named."""

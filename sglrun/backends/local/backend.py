@@ -1,6 +1,5 @@
 """The embedded engine as a backend."""
 
-import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -27,6 +26,7 @@ from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.backends.local.generation import Generation, Task
 from sglrun.backends.local.grammar import Matcher
 from sglrun.backends.local.job import PrefixJob
+from sglrun.backends.local.limits import Limits, stop_patterns
 from sglrun.backends.local.machine import usable_processors
 from sglrun.backends.local.prompt_reader import (
     ReadPrompt,
@@ -38,7 +38,7 @@ from sglrun.backends.local.retelling import Retelling
 from sglrun.backends.local.runtime import Runtime
 from sglrun.backends.local.scoring import Scoring
 from sglrun.backends.named_template import named_template
-from sglrun.errors import BadRequestError, UnsupportedFeatureError
+from sglrun.errors import UnsupportedFeatureError
 from sglrun.lang.chat_template import ChatTemplate, get_chat_template_by_model_path
 from sglrun.lang.choices import ChoiceScore, TokenLogprob
 from sglrun.lang.prompt import Prompt
@@ -88,6 +88,12 @@ class LocalBackend(Backend):
         self.model = path.stem
         self._settings = settings
         self._runtime = Runtime(path, settings)
+        trained = self._runtime.model.context_length
+        self._limits = Limits(
+            vocabulary=self._runtime.tokenizer.size,
+            length=min(trained, settings.tokens),
+            is_narrowed=settings.tokens < trained,
+        )
         self.capabilities = replace(
             _CAPABILITIES, concatenation=self._runtime.engine.can_join
         )
@@ -105,12 +111,13 @@ class LocalBackend(Backend):
         in SGLang.
 
         Raises:
-            BadRequestError: prompt and answer do not fit into the model, or the
-                constraint cannot be read.
+            BadRequestError: prompt and answer do not fit into the model, it cannot
+                follow the parameters, or the constraint cannot be read.
             UnsupportedFeatureError: the constraint cannot be followed.
             BackendError: the engine is closed.
         """
         sampling = request.sampling
+        self._limits.check(sampling)
         if sampling.max_new_tokens == 0 and sampling.return_logprob:
             next_one = replace(sampling, max_new_tokens=1)
             looked = self.generate(replace(request, sampling=next_one))
@@ -211,7 +218,7 @@ class LocalBackend(Backend):
         return {
             "model": self.model,
             "model_path": str(self.path),
-            "context_length": self._limit,
+            "context_length": self._limits.length,
             "max_total_tokens": self._settings.tokens,
             "cached_tokens": self._runtime.engine.cached_tokens,
             "threads": usable_processors(),
@@ -223,30 +230,25 @@ class LocalBackend(Backend):
         self._runtime.close()
 
     def check(self, request: Request | SelectRequest) -> None:
-        """Let *request* pass if its prompt is text and its constraint is understood."""
+        """Let *request* pass if it is text, and asks what the model can do."""
         _refuse_media(request.prompt)
-        constraint = None
-        if isinstance(request, Request):
-            constraint = constraint_of(request.sampling)
-        if constraint is not None:
-            with self._runtime.in_use():
-                grammars = self._runtime.grammars()
-                grammars.matcher(constraint.kind, constraint.text).close()
-
-    @property
-    def _limit(self) -> int:
-        return min(self._runtime.model.context_length, self._settings.tokens)
+        with self._runtime.in_use():
+            if isinstance(request, SelectRequest):
+                for choice in request.choices:
+                    self._option(choice)
+                return
+            self._limits.check(request.sampling)
+            self._matcher(request.sampling)  # is compiled, and not kept
 
     def _read(self, prompt: Prompt, *, new: int) -> ReadPrompt:
         """Return the tokens of *prompt*, if *new* more fit after them."""
         if prompt.images:
             raise UnsupportedFeatureError("'local' cannot read images")
-        return read_prompt(self._runtime, prompt, new=new, limit=self._limit)
+        return read_prompt(self._runtime, prompt, new=new, limit=self._limits.length)
 
     def _option(self, choice: str) -> Tokens:
         tokens = self._runtime.tokenizer.encode(choice)
-        if not tokens:
-            raise BadRequestError(f"the choice {choice!r} has no tokens to score")
+        self._limits.check_option(choice, len(tokens))
         return tokens
 
     def _scored(self, tokens: Tokens, scores: list[float]) -> tuple[TokenLogprob, ...]:
@@ -278,7 +280,7 @@ class LocalBackend(Backend):
         return Task(
             prompt=tokens,
             sampling=sampling,
-            patterns=_patterns(sampling.stop_regex),
+            patterns=stop_patterns(sampling.stop_regex),
             matcher=self._matcher(sampling),
             on_text=on_text,
         )
@@ -338,10 +340,3 @@ def start_backend(options: BackendOptions) -> LocalBackend:
         chat_template=template,
         settings=replace(_SETTINGS, exact=options.exact).resized(options.ctx_size),
     )
-
-
-def _patterns(given: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
-    try:
-        return tuple(re.compile(pattern) for pattern in given)
-    except re.error as exc:
-        raise BadRequestError(f"stop_regex {exc.pattern!r}: {exc}") from exc

@@ -1,10 +1,11 @@
 """The sampler: which token is drawn from the logits of one generation.
 
-A request's own seed decides, and nothing of its neighbours in a step.
+A request's own seed and prompt decide, and nothing of its neighbours in a step.
 """
 
 from collections import Counter
 from collections.abc import Iterable
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,15 +40,20 @@ class Sampler:
         *ends* are the tokens that end an answer, the request's own among them.
         """
         self._sampling = sampling
-        self._ends = np.fromiter(ends, np.intp)
+        self._ends = ends
+        is_penalized = sampling.repetition_penalty != 1
+        is_read = is_penalized or sampling.seed is not None
+        tokens = tuple(prompt) if is_read else ()  # a long one takes its time
         self._random = np.random.default_rng(
             None
             if sampling.seed is None
-            else np.random.SeedSequence([sampling.seed & _SEED_BITS, number])
+            else np.random.SeedSequence(
+                [sampling.seed & _SEED_BITS, number, _digest(tokens)]
+            )
         )
         self._is_greedy = sampling.temperature < _GREEDY_BELOW or sampling.top_k == 1
         self._drawn: Counter[int] = Counter()
-        self._seen = set(prompt) if sampling.repetition_penalty != 1 else set()
+        self._seen = set(tokens) if is_penalized else set()
 
     def draw(self, logits: Logits, allowed: Mask | None) -> int:
         """Return the next token; one of *allowed*, where that is given."""
@@ -88,7 +94,8 @@ class Sampler:
         for token, bias in (sampling.logit_bias or {}).items():
             scores[int(token)] += bias
         if bans_ends:
-            scores[self._ends] = -np.inf
+            # A stop token that the vocabulary has not is never drawn anyway.
+            scores[[end for end in self._ends if 0 <= end < len(scores)]] = -np.inf
         return scores
 
     def _drawn_from(self, scores: Logits) -> int:
@@ -103,6 +110,12 @@ class Sampler:
             weights[weights < sampling.min_p * weights.max()] = 0
         at = _index_at(weights, self._random.random())
         return at if ids is None else int(ids[at])
+
+
+def _digest(tokens: tuple[int, ...]) -> int:
+    """Return a number of *tokens*, so that prompts do not share what they draw."""
+    data = np.asarray(tokens, "<i8").tobytes()
+    return int.from_bytes(blake2b(data, digest_size=16).digest(), "little")
 
 
 def log_total(logits: Logits) -> float:

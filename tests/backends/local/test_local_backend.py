@@ -302,6 +302,41 @@ def test_a_constraint_that_cannot_be_followed_is_told_unasked(
         backend.check(ask("P", **held))
 
 
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (ask("P", max_new_tokens=10**4), "max_new_tokens=10000 leaves no room"),
+        (ask("P", logit_bias={60000: 1}), "token 60000.*from 0 to 49151"),
+        (ask("P", stop_regex="(a"), "stop_regex"),
+        (SelectRequest(prompt=Prompt(text="P"), choices=("x", "")), "no tokens"),
+    ],
+)
+def test_what_a_model_can_never_do_is_told_unasked(
+    backend: LocalBackend, asked: Request | SelectRequest, words: str
+) -> None:
+    """A check refuses it in the words that asking has for it."""
+    with pytest.raises(BadRequestError, match=words):
+        backend.check(asked)
+    with pytest.raises(BadRequestError, match=words):
+        _answer(backend, asked)
+
+
+def _answer(backend: LocalBackend, asked: Request | SelectRequest) -> object:
+    if isinstance(asked, Request):
+        return backend.generate(asked)
+    return backend.select(asked)
+
+
+def test_a_stop_token_that_there_is_not_is_none(backend: LocalBackend) -> None:
+    """It is never drawn, so the answer is that without it."""
+    request = ask(SHOTS, stop_token_ids=[128009], min_new_tokens=2)
+    backend.check(request)
+
+    assert text_of(backend.generate(request)) == text_of(
+        backend.generate(ask(SHOTS, min_new_tokens=2))
+    )
+
+
 def test_no_tokens_tell_what_the_next_would_be(backend: LocalBackend) -> None:
     """Log-probabilities of a generation of none are those of the one after it."""
     wanted = {"return_logprob": True, "top_logprobs_num": 3}

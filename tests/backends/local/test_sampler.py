@@ -1,6 +1,7 @@
 """The sampler."""
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ LOGITS = np.log(np.array([0.1, 0.4, 0.2, 0.3], np.float32))
 END = 3
 
 
-def sampler(number: int = 0, prompt: tuple[int, ...] = (), **sampling: Any) -> Sampler:
+def sampler(number: int = 0, prompt: Iterable[int] = (), **sampling: Any) -> Sampler:
     return Sampler(
         SamplingParams.of(**sampling).over(DEFAULTS),
         number=number,
@@ -80,6 +81,18 @@ def test_the_seed_decides() -> None:
     assert draws(sampler()) != draws(sampler())
 
 
+def test_prompts_draw_apart() -> None:
+    """With one seed, the same prompt draws the same, and each other its own."""
+    firsts = Counter(
+        sampler(seed=5, prompt=(1, number)).draw(LOGITS, None) for number in range(400)
+    )
+    again = draws(sampler(seed=5, prompt=(1, 2)))
+
+    assert firsts[1] / 400 == pytest.approx(0.4, abs=0.1)
+    assert draws(sampler(seed=5, prompt=iter((1, 2)))) == again
+    assert draws(sampler(seed=5, prompt=(2, 1))) != again
+
+
 def test_only_allowed_tokens_are_drawn() -> None:
     """A mask holds, also over what a ban or a bias would have it."""
     mask = np.array([True, False, False, False])
@@ -95,6 +108,18 @@ def test_the_text_does_not_end_too_early() -> None:
 
     assert END not in drawn[:50]
     assert END in drawn[50:]
+
+
+def test_a_stop_token_that_there_is_not_ends_nothing() -> None:
+    """One beyond the vocabulary, or below it, bans no other token."""
+    drawer = Sampler(
+        SamplingParams.of(min_new_tokens=50).over(DEFAULTS),
+        number=0,
+        prompt=(),
+        ends=frozenset({END, 4, 10**30, -1, -2}),
+    )
+
+    assert set(draws(drawer, 50)) == {0, 1, 2}
 
 
 def test_penalties_count_what_was_drawn() -> None:
