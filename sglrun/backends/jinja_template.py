@@ -1,20 +1,33 @@
-"""A chat template in Jinja, cut into the pieces around each role's text.
+"""A chat template in Jinja, run over the messages of a talk.
 
-Models carry their template as a Jinja program over a list of messages. It is run over
-messages whose texts are easy to find again; what stands around them is the markup. The
-token that begins every text is left out: the tokenizer adds it.
+Models carry their template as a program. It is given what it is made for, a talk
+without tools, but for the token that begins every text: the tokenizer adds that.
 """
 
+import json
 import time
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from sglrun.backends.role_texts import find_role_texts
 from sglrun.lang.chat_template import ChatTemplate
-from sglrun.lang.prompt import Prompt
 
-_TALK = ("user", "assistant", "user")
+# What a talk has not: transformers gives it as nothing, and llama.cpp does not give it.
+_ABSENT: tuple[Mapping[str, None], ...] = ({"tools": None, "documents": None}, {})
+# What a template in Python may run into with messages that it is not made for.
+_FAILURES = (
+    jinja2.TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
 
 
 def derive_template(source: str, *, name: str, end: str | None = None) -> ChatTemplate:
@@ -28,115 +41,62 @@ def derive_template(source: str, *, name: str, end: str | None = None) -> ChatTe
         end: the text of the token that ends an answer, where it is known.
 
     Raises:
-        ValueError: the template does something that a prefix and a suffix for each
-            role cannot say, or it fails.
+        ValueError: the template does something that fixed texts around each role
+            cannot say, or it fails.
     """
-    try:
-        return _Template(source, end=end).cut(name)
-    except (jinja2.TemplateError, TypeError) as exc:
-        raise ValueError(f"the model's chat template fails: {exc}") from exc
+    failures = []
+    for absent in _ABSENT:
+        template = _Template(source, end=end or "", absent=absent)
+        try:
+            return find_role_texts(template.write, name=name, end=end or "")
+        except ValueError as exc:
+            failures.append(exc)
+    raise failures[0]
 
 
 class _Template:
     """A template that can be run."""
 
-    def __init__(self, source: str, *, end: str | None) -> None:
+    def __init__(self, source: str, *, end: str, absent: Mapping[str, None]) -> None:
         environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=["jinja2.ext.loopcontrols", _Generation],
         )
         environment.globals["raise_exception"] = _refuse
         environment.globals["strftime_now"] = time.strftime
-        self._template = environment.from_string(source)
-        self._end = end
-
-    def cut(self, name: str) -> ChatTemplate:
-        """Return the pieces, once they write what the template writes."""
-        first, after_user, after_answer, suffix_user = self._around(_TALK)
-        *_, suffix_answer = self._around(("user", "assistant"))
-        prefix_user = _without(after_answer, start=suffix_answer)
-        prefix_answer = _without(after_user, start=suffix_user)
-        stop = suffix_answer.strip()
-        if self._end and self._end in stop:
-            stop = self._end
-        plain = ChatTemplate(
-            name=name,
-            roles={
-                "user": (prefix_user, suffix_user),
-                "assistant": (prefix_answer, suffix_answer),
-            },
-            stop=(stop,) if stop else (),
-        )
-        template = self._with_system(plain, _without(first, end=prefix_user))
-        knows_system = "system" in template.roles
-        talks = (("user",), _TALK, ("system", *_TALK) if knows_system else ("user",))
-        for roles in talks:
-            if self._render(roles) != _written(template, roles):
-                raise ValueError(f"the chat template treats {roles} in its own way")
-        return template
-
-    def _with_system(self, plain: ChatTemplate, lead: str) -> ChatTemplate:
-        """Return *plain* with the system role, if there is one, and what opens a talk.
-
-        *lead* stands before a user who speaks first.
-        """
-        prefix_user, _ = plain.roles["user"]
+        environment.filters["tojson"] = _to_json
+        self._given = {"bos_token": "", "eos_token": end, **absent}
         try:
-            before, after, _ = self._around(("system", "user"))
-        except (jinja2.TemplateError, ValueError):  # no such role for this model
-            return replace(plain, opening=lead)
-        if not after.endswith(prefix_user):  # it stands inside the user's turn
-            system = _without(_without(before, start=lead), start=prefix_user), after
-            roles = {**plain.roles, "system": system}
-            return replace(plain, roles=roles, opening=lead, style="llama2")
-        suffix = _without(after, end=prefix_user)
-        if lead and lead.startswith(before) and lead.endswith(suffix):
-            default = lead[len(before) : len(lead) - len(suffix)]
-            roles = {**plain.roles, "system": (before, suffix)}
-            return replace(plain, roles=roles, default_system=default)
-        roles = {**plain.roles, "system": (_without(before, start=lead), suffix)}
-        return replace(plain, roles=roles, opening=lead)
+            self._template = environment.from_string(source)
+        except jinja2.TemplateError as exc:
+            raise ValueError(f"the model's chat template fails: {exc}") from exc
 
-    def _around(self, roles: tuple[str, ...]) -> tuple[str, ...]:
-        """Return what stands before, between and after the texts of *roles*."""
-        pieces = []
-        rest = self._render(roles, opens=False)
-        for mark in _marks(roles):
-            before, found, rest = rest.partition(mark)
-            if not found:
-                raise ValueError("the chat template leaves a message out")
-            pieces.append(before)
-        return (*pieces, rest)
-
-    def _render(self, roles: tuple[str, ...], *, opens: bool = True) -> str:
-        """Return what the template writes, with the beginning of an answer or not."""
-        messages = [
-            {"role": role, "content": mark}
-            for role, mark in zip(roles, _marks(roles), strict=True)
-        ]
-        return self._template.render(
-            messages=messages,
-            add_generation_prompt=opens,
-            bos_token="",
-            eos_token=self._end or "",
-        )
+    def write(self, messages: Sequence[Mapping[str, str]], *, opens: bool) -> str:
+        """Return what is written for *messages*, with an answer's beginning or not."""
+        try:
+            return self._template.render(
+                messages=messages, add_generation_prompt=opens, **self._given
+            )
+        except _FAILURES as exc:
+            raise ValueError(f"the model's chat template fails: {exc}") from exc
 
 
-def _marks(roles: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"@{role}-{number}@" for number, role in enumerate(roles))
+class _Generation(Extension):
+    """The tag of transformers around what a model says itself; it writes nothing."""
+
+    tags = {"generation"}  # noqa: RUF012 - the library's own kind
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        """Return the body, whose variables stay inside it, as in transformers."""
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.Scope(body, lineno=line)
 
 
-def _written(template: ChatTemplate, roles: tuple[str, ...]) -> str:
-    """Return what a program's prompt is where the model is to answer *roles*."""
-    prompt = Prompt(template=template)
-    for role, mark in zip(roles, _marks(roles), strict=True):
-        prompt = prompt.with_role_begin(role).with_text(mark).with_role_end(role)
-    return prompt.with_role_begin("assistant").text
-
-
-def _without(text: str, *, start: str = "", end: str = "") -> str:
-    if not (text.startswith(start) and text.endswith(end)):
-        raise ValueError(f"{text!r} does not go with {start or end!r}")
-    return text[len(start) : len(text) - len(end)]
+def _to_json(value: object, indent: int | None = None) -> str:
+    """Return *value* as transformers writes it, which escapes nothing for HTML."""
+    return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def _refuse(message: str) -> None:

@@ -1,8 +1,10 @@
 """Markup: what a chat template writes around the messages of a conversation."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from sglrun.errors import ProgramError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +21,10 @@ class ChatTemplate:
         style: ``llama2`` writes the system message inside the first user turn.
         opening: what stands before the first turn; the token that begins every text
             is no part of it where the tokenizer adds that.
+        leads: what stands before a message whose place has markup of its own, by the
+            roles up to and with it; it holds instead of everything else.
+        one_answer: the roles that begin talks of which only the first answer can be
+            written: the model's template writes them anew once they go on.
     """
 
     name: str
@@ -29,9 +35,25 @@ class ChatTemplate:
     video_token: str | None = None
     style: Literal["plain", "llama2"] = "plain"
     opening: str = ""
+    leads: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    one_answer: tuple[str, ...] = ()
 
     def prefix(self, role: str, earlier_roles: tuple[str, ...]) -> str:
-        """Return what stands before a message of *role* after *earlier_roles*."""
+        """Return what stands before a message of *role* after *earlier_roles*.
+
+        Raises:
+            ProgramError: the talk goes on after its only answer.
+        """
+        place = (*earlier_roles, role)
+        if "assistant" in earlier_roles and place[0] in self.one_answer:
+            raise ProgramError(
+                f"a talk that begins with {place[0]!r} cannot go on after an answer: "
+                f"the chat template {self.name!r} then writes its earlier messages "
+                "anew, and a program's text only grows; end the talk there, or name "
+                "another template with --chat-template"
+            )
+        if place in self.leads:
+            return self.leads[place]
         opening = "" if earlier_roles else self.opening
         prefix, _ = self.roles.get(role, ("", ""))
         if self.style == "llama2":

@@ -72,14 +72,18 @@ def test_a_model_may_know_no_system_role() -> None:
         "{{ messages",
         "{{ nothing.at.all }}",
         "no messages",
-        "{% for m in messages %}{{ m['content'] }}{% endfor %}!",
         "{{ ''.__class__.__mro__ }}",
-        CHATML.replace("m['content']", "(loop.index|string) + m['content']"),
+        "{{ 1 // 0 }}",
+        "{{ ''.index('x') }}",
+        "{{ '{x}'.format() }}",
+        CHATML.replace("m['content']", "m['content'] | e"),
+        CHATML.replace("m['content']", "m['content'] | tojson"),
+        CHATML.replace("m['content']", "m['content'] | replace('\n', ' ')"),
     ],
 )
 def test_what_cannot_be_cut_is_refused(source: str) -> None:
     """A template that prefixes and suffixes cannot say is refused, not half used."""
-    with pytest.raises(ValueError, match=r"template|go with"):
+    with pytest.raises(ValueError, match=r"the (model's )?chat template"):
         derive(source)
 
 
@@ -114,3 +118,34 @@ def test_what_opens_every_talk(system: str) -> None:
     assert template.opening.startswith("[start 2")
     assert template.roles["user"] == ("<user>", "</s>")
     assert ("system" in template.roles) == ("refuse" not in system)
+
+
+def test_a_template_may_mark_what_a_model_says() -> None:
+    """The tag of transformers writes nothing, and what is set inside stays inside."""
+    said = "{% generation %}{% set mine = '!' %}{{ m['content'] }}{% endgeneration %}"
+    source = "{% set mine = '' %}" + CHATML.replace("{{'<", "{% set text = '<")
+    source = source.replace("m['content'] + '<|im_end|>' + '\n'}}", "'' %}{{ text }}")
+    source = source.replace(
+        "{% endfor %}", said + "{{ mine }}<|im_end|>\n{% endfor %}", 1
+    )
+
+    assert derive(source) == derive(CHATML)
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [
+        "{% if tools is not none %}[tools]{% endif %}",  # fails without a name
+        "{% for tool in tools %}[tool]{% endfor %}",  # fails with nothing
+    ],
+)
+def test_a_talk_has_no_tools(tools: str) -> None:
+    """What a template says of tools is what it says where there are none."""
+    assert derive(tools + CHATML) == derive(CHATML)
+
+
+def test_json_is_written_as_transformers_does() -> None:
+    """What a template writes as JSON is not escaped for a page."""
+    source = "{{ '<é>' | tojson }}{{ [1] | tojson(indent=2) }}" + LLAMA3
+
+    assert derive(source, end="<|eot|>").opening == '"<é>"[\n  1\n]'

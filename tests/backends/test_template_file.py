@@ -17,7 +17,7 @@ CHATML = (
 )
 FINAL = (
     "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}</s>{% endfor %}"
-    "{% if add_generation_prompt %}<think>{% endif %}"
+    "{% if add_generation_prompt %}{{ messages[0]['content'] }}{% endif %}"
 )
 
 
