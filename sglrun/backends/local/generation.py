@@ -16,6 +16,10 @@ from sglrun.backends.local.tokenizer import Tokenizer
 from sglrun.backends.local.transcript import Transcript
 from sglrun.lang.sampling import SamplingParams
 
+# Tokens that must come, taken in one step: to look for a next one takes the engine as
+# long as what must come is, and others wait for it.
+_FORCED = 32
+
 TokenScore = tuple[float | None, int, str | None]
 """A token's log-probability, its id and its text, as SGLang writes them."""
 
@@ -137,8 +141,7 @@ class Writer(Lane):
 
     def write(self, logits: Logits) -> None:
         """Draw the next token, and take with it those that must follow."""
-        allowed = None if self._matcher is None else self._matcher.allowed()
-        token = self._sampler.draw(logits, allowed)
+        token = self._next(logits)
         if self._task.sampling.return_logprob:
             self._score(logits, token)
         self._append(token)
@@ -173,16 +176,32 @@ class Writer(Lane):
             meta_info=meta_info,
         )
 
+    def _next(self, logits: Logits) -> int:
+        """Return the next token, drawn where there is a choice.
+
+        Nothing is drawn for a token that must come, so that a seed gives one text,
+        whether such tokens are taken at once or scored one by one.
+        """
+        matcher = self._matcher
+        forced = None if matcher is None else matcher.forced()
+        if forced is None:
+            allowed = None if matcher is None else matcher.allowed()
+            return self._sampler.draw(logits, allowed)
+        self._sampler.accept(forced)
+        return forced
+
     def _append_forced(self, matcher: Matcher, token: int) -> None:
         matcher.consume(token)
-        if not self._task.sampling.return_logprob:
-            for forced in matcher.forced():
-                if self.done:
-                    return
-                matcher.consume(forced)
-                self._sampler.accept(forced)
-                self._append(forced)
-        if not self.done and matcher.is_complete():
+        for _ in range(0 if self._task.sampling.return_logprob else _FORCED):
+            forced = None if matcher.is_complete() else matcher.forced()
+            if forced is None:
+                break
+            matcher.consume(forced)
+            self._sampler.accept(forced)
+            self._append(forced)
+            if self.done:
+                return
+        if matcher.is_complete():
             self._end({"type": "stop", "matched": None})
 
     def _append(self, token: int) -> None:

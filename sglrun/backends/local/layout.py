@@ -124,7 +124,7 @@ class GrammarVocabulary(c.Structure):
 
 
 class GrammarOptions(c.Structure):
-    """``LlgConstraintInit``; its limits stay as the library sets them."""
+    """``LlgConstraintInit``; its limits stand in the order of ``ParserLimits``."""
 
     _fields_ = (
         ("tokenizer", _pointer),
@@ -241,7 +241,6 @@ SIGNATURES: Mapping[str, tuple[object, tuple[object, ...]]] = {
     "llg_matcher_compute_mask_into": (c.c_int32, (_pointer, _pointer, c.c_size_t)),
     "llg_matcher_get_mask_byte_size": (c.c_size_t, (_pointer,)),
     "llg_matcher_consume_token": (c.c_int32, (_pointer, c.c_uint32)),
-    "llg_matcher_compute_ff_tokens": (c.c_int32, (_pointer, _uint32_p, c.c_size_t)),
     "llg_matcher_is_accepting": (c.c_bool, (_pointer,)),
     "llg_matcher_is_stopped": (c.c_bool, (_pointer,)),
 }

@@ -6,7 +6,7 @@ engine reads ``\w`` wider than Python, knows no anchors, and takes other escapes
 
 import importlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sglrun.errors import BadRequestError, UnsupportedFeatureError
@@ -22,7 +22,7 @@ _SPACES = r"\s\x1c-\x1f"
 _CATEGORIES = {
     "CATEGORY_DIGIT": (r"\d", "0-9"),
     "CATEGORY_NOT_DIGIT": (r"\D", "[^0-9]"),
-    "CATEGORY_SPACE": (r"\s", r" \t-\r"),
+    "CATEGORY_SPACE": (_SPACES, r" \t-\r"),
     "CATEGORY_NOT_SPACE": (f"[^{_SPACES}]", r"[^ \t-\r]"),
     "CATEGORY_WORD": (_LETTERS, "a-zA-Z0-9_"),
     "CATEGORY_NOT_WORD": (f"[^{_LETTERS}]", "[^a-zA-Z0-9_]"),
@@ -34,6 +34,10 @@ _EDGES = {
     "AT_END_STRING": r"\Z",
 }
 _BEGINNINGS = frozenset({"AT_BEGINNING", "AT_BEGINNING_STRING"})
+_ENDS = frozenset(_EDGES) - _BEGINNINGS
+_ALPHABETS = (range(ord("A"), ord("Z") + 1), range(ord("a"), ord("z") + 1))
+_TO_OTHER_CASE = ord("a") - ord("A")
+_WIDTHS = re.ASCII | re.LOCALE | re.UNICODE  # of what classes and cases know
 _UNSUPPORTED = {
     "ASSERT": "lookahead or lookbehind",
     "ASSERT_NOT": "negative lookahead or lookbehind",
@@ -72,9 +76,10 @@ class _Writer:
     def _sequence(
         self, items: Sequence[_Item], flags: int, edges: tuple[bool, bool]
     ) -> str:
-        last = len(items) - 1
+        start = next(_others(items, _BEGINNINGS), len(items))
+        end = len(items) - 1 - next(_others(items[::-1], _ENDS), len(items))
         return "".join(
-            self._item(item, flags, (edges[0] and at == 0, edges[1] and at == last))
+            self._item(item, flags, (edges[0] and at <= start, edges[1] and at >= end))
             for at, item in enumerate(items)
         )
 
@@ -98,9 +103,10 @@ class _Writer:
         """Return what matches one character."""
         match name:
             case "LITERAL":
-                return self._character(argument)
+                both = self._range(argument, argument, flags)
+                return self._character(argument) if len(both) == 1 else _set(both)
             case "NOT_LITERAL":
-                return f"[^{self._character(argument)}]"
+                return _set(["^", *self._range(argument, argument, flags)])
             case "ANY":
                 return "(?s:.)" if flags & re.DOTALL else r"[^\n]"
             case "IN":
@@ -112,9 +118,10 @@ class _Writer:
         self, argument: tuple[Any, ...], flags: int, edges: tuple[bool, bool]
     ) -> str:
         _, added, removed, items = argument
-        inner = (flags | added) & ~removed
+        kept = flags & ~_WIDTHS if added & _WIDTHS else flags
+        inner = (kept | added) & ~removed
         text = self._sequence(items, inner, edges)
-        if (inner ^ flags) & re.IGNORECASE:
+        if _folds(inner) != _folds(flags):
             return self._cased(text, inner)
         return f"(?:{text})"
 
@@ -133,15 +140,35 @@ class _Writer:
                 case "NEGATE", _:
                     parts.append("^")
                 case "LITERAL", code:
-                    parts.append(self._character(code))
+                    parts += self._range(code, code, flags)
                 case "RANGE", (low, high):
-                    parts.append(f"{self._character(low)}-{self._character(high)}")
+                    parts += self._range(low, high, flags)
                 case "CATEGORY", category:
                     is_ascii = bool(flags & re.ASCII)
                     parts.append(_CATEGORIES[str(category)][is_ascii])
                 case name, _:
                     raise self._unsupported(name)
-        return f"[{''.join(parts)}]"
+        return _set(parts)
+
+    def _range(self, low: int, high: int, flags: int) -> list[str]:
+        """Return the characters from *low* to *high*, in both cases where that is told.
+
+        The engine knows the case of all letters; of ASCII alone, it is written out.
+        """
+        ranges = [(low, high)]
+        if flags & re.IGNORECASE and flags & re.ASCII:
+            for letters, distance in zip(
+                _ALPHABETS, (_TO_OTHER_CASE, -_TO_OTHER_CASE), strict=True
+            ):
+                first, last = max(low, letters[0]), min(high, letters[-1])
+                if first <= last:
+                    ranges.append((first + distance, last + distance))
+        return [
+            self._character(first)
+            if first == last
+            else f"{self._character(first)}-{self._character(last)}"
+            for first, last in ranges
+        ]
 
     def _anchor(self, name: str, edges: tuple[bool, bool]) -> str:
         """Drop an anchor where a match of the whole text has its edge anyway."""
@@ -159,9 +186,27 @@ class _Writer:
         return f"\\x{{{code:X}}}"
 
     def _cased(self, text: str, flags: int) -> str:
-        return f"(?i:{text})" if flags & re.IGNORECASE else f"(?-i:{text})"
+        return f"(?i:{text})" if _folds(flags) else f"(?-i:{text})"
 
     def _unsupported(self, what: str) -> UnsupportedFeatureError:
         return UnsupportedFeatureError(
             f"'local' cannot follow the regex {self._pattern!r}: it uses {what}"
         )
+
+
+def _folds(flags: int) -> bool:
+    """Return whether the engine is to take letters in either case."""
+    return bool(flags & re.IGNORECASE and not flags & re.ASCII)
+
+
+def _set(parts: Sequence[str]) -> str:
+    return f"[{''.join(parts)}]"
+
+
+def _others(items: Sequence[_Item], anchors: frozenset[str]) -> Iterator[int]:
+    """Yield where *items* are none of *anchors*."""
+    return (
+        at
+        for at, (name, argument) in enumerate(items)
+        if str(name) != "AT" or str(argument) not in anchors
+    )

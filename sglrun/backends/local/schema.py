@@ -3,6 +3,7 @@
 The engine refuses what it cannot follow. Two things that real schemas are full of mean
 the same in words that it knows: one of several schemas that exclude each other is any
 of them, and a format is a pattern, or, where JSON Schema does not define it, a remark.
+What it would follow by halves, ``multiples`` and ``objects`` write anew or refuse.
 """
 
 import itertools
@@ -12,6 +13,12 @@ from typing import Any
 from urllib.parse import unquote
 
 from sglrun.backends.local.formats import KNOWN, PATTERNS
+from sglrun.backends.local.multiples import with_multiples_below_zero
+from sglrun.backends.local.objects import (
+    is_simple,
+    with_names_once,
+    with_plain_names,
+)
 from sglrun.errors import BadRequestError
 
 # JSON as ``json.dumps`` writes it: without this, the model may add white space
@@ -38,6 +45,7 @@ def engine_schema(text: str) -> str:
 
     Raises:
         BadRequestError: *text* is no schema.
+        UnsupportedFeatureError: the engine would follow it by halves.
     """
     try:
         schema = json.loads(text)
@@ -56,11 +64,15 @@ class _Writer:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
+        self._is_simple = is_simple(root)
 
     def schema(self, schema: Any) -> Any:
         if not isinstance(schema, dict):
             return schema
         written = {key: self._value(key, value) for key, value in schema.items()}
+        written = with_names_once(with_multiples_below_zero(written))
+        if self._is_simple:
+            written = with_plain_names(written)
         return self._without_one_of(_with_plain_format(written))
 
     def _value(self, key: str, value: Any) -> Any:
