@@ -18,6 +18,7 @@ from sglrun.backends.local.context_settings import (
     ContextSettings,
 )
 from sglrun.backends.local.layout import Batch
+from sglrun.backends.local.library import complaints
 from sglrun.backends.local.machine import give_back, usable_processors
 from sglrun.backends.local.model import Model
 from sglrun.errors import BackendError, ModelError
@@ -72,11 +73,12 @@ class Context:
         # One pool for all sequences, so that a fork shares cells and copies nothing.
         params.kv_unified = True
         params.flash_attn_type = 1
+        complaints.clear()
         handle = library.llama_init_from_model(model.handle, params)
         if handle is None:
+            said = next(iter(complaints), "the library does not say why")
             raise ModelError(
-                f"no memory for a context of {settings.cells} tokens, or the model is "
-                "of a kind that cannot generate text"
+                f"no room for {settings.cells:,} tokens (--ctx-size): {said}"
             )
         self._handle: int = handle
         self._memory: int = library.llama_get_memory(handle)

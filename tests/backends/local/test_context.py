@@ -1,5 +1,8 @@
 """The context with its real model."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -115,3 +118,34 @@ def test_cells_that_were_let_go_of_are_cleared_away_in_time(model: Model) -> Non
     context.close()
 
     assert (whole, cluttered, cleared) == (2046 - 900, 2046 - 1200, 2046 - 600)
+
+
+NO_ROOM = """
+import resource, sys
+from pathlib import Path
+from sglrun.backends.local.context import Context
+from sglrun.backends.local.context_settings import ContextSettings
+from sglrun.backends.local.model import Model
+from sglrun.errors import ModelError
+model = Model(Path(sys.argv[1]))
+limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (limit + 200_000_000, -1))
+try:
+    Context(model, 49152, ContextSettings())
+except ModelError as exc:
+    print(exc)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a limit that Linux knows")
+def test_where_there_is_no_room_that_is_said(model_path: Path) -> None:
+    """The library's own words tell how much it wanted."""
+    done = subprocess.run(
+        [sys.executable, "-c", NO_ROOM, str(model_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+    assert "no room for 16,384 tokens (--ctx-size): insufficient mem" in done.stdout
