@@ -37,6 +37,7 @@ SENTENCE = "The harbour keeps a list of ships, their masters and what they carry
 OWN = "Row {}: " + "the ship came late and left with salt, tin, wool and glass. " * 3
 CHOICES = (" a list of ships", " a wooden box", " nothing at all", " the old master")
 ALONE = 3
+REPEATS = 4  # of what the bound is taken from, since the machine's speed moves
 SERVER = """
 import json, sys, time
 from concurrent.futures import ThreadPoolExecutor
@@ -143,20 +144,25 @@ class Rates:
         first = sum(self._timed(entries[at : min(at + batch, shared)]) for at in starts)
         own = range(shared, len(tokens))
         rows = max(1, min(rows, batch // len(own)))
-        for row in range(1, rows):
-            self._context.fork(0, row, shared)
-        others = self._timed(
-            [
-                Entry(tokens[at], at, row, wanted=at == own[-1])
-                for row in range(rows)
-                for at in own
-            ]
-        )
+        others = 0.0
+        for _ in range(REPEATS):
+            self._context.truncate(0, shared)
+            for row in range(1, rows):
+                self._context.truncate(row, 0)
+                self._context.fork(0, row, shared)
+            self._context.compact()
+            others += self._timed(
+                [
+                    Entry(tokens[at], at, row, wanted=at == own[-1])
+                    for row in range(rows)
+                    for at in own
+                ]
+            )
         for row in range(1, rows):
             self._context.truncate(row, 0)
-        return shared / first, rows * len(own) / others
+        return shared / first, REPEATS * rows * len(own) / others
 
-    def write(self, rows: int, steps: int = 8) -> float:
+    def write(self, rows: int, steps: int = 24) -> float:
         """Return the rate of writing *rows* texts at once."""
         length = len(self._tokens)
         for row in range(1, rows + 1):
