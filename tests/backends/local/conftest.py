@@ -8,6 +8,9 @@ import pytest
 from sglrun.backends.local import store
 from sglrun.backends.local.backend import LocalBackend
 from sglrun.backends.local.context_settings import ContextSettings
+from sglrun.backends.local.grammar import Grammars
+from sglrun.backends.local.model import Model
+from sglrun.backends.local.tokenizer import Tokenizer
 
 # Small, so that a test may fill it in a moment.
 SETTINGS = ContextSettings(cells=1024, sequences=64)
@@ -33,3 +36,14 @@ def backend(shared_backend: LocalBackend) -> LocalBackend:
     """The backend with nothing cached."""
     shared_backend.flush_cache()
     return shared_backend
+
+
+@pytest.fixture(scope="session")
+def tokenizer_and_grammars(model_path: Path) -> Iterator[tuple[Tokenizer, Grammars]]:
+    """The bundled model's vocabulary, and the grammar engine over it."""
+    model = Model(model_path)
+    tokenizer = Tokenizer(model)
+    grammars = Grammars(model, tokenizer)
+    yield tokenizer, grammars
+    grammars.close()
+    model.close()

@@ -1,29 +1,15 @@
 """The grammar engine over the bundled model's vocabulary."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from sglrun.backends.local.ebnf import engine_grammar
 from sglrun.backends.local.grammar import Grammars, Kind, Matcher
-from sglrun.backends.local.model import Model
 from sglrun.backends.local.pattern import engine_pattern
 from sglrun.backends.local.schema import engine_schema
 from sglrun.backends.local.tokenizer import Tokenizer
 from sglrun.errors import BadRequestError
-
-
-@pytest.fixture(scope="module")
-def tokenizer_and_grammars(model_path: Path) -> Iterator[tuple[Tokenizer, Grammars]]:
-    """The bundled model's vocabulary, and the grammar engine over it."""
-    model = Model(model_path)
-    tokenizer = Tokenizer(model)
-    grammars = Grammars(model, tokenizer)
-    yield tokenizer, grammars
-    grammars.close()
-    model.close()
 
 
 def forced_text(tokenizer: Tokenizer, matcher: Matcher) -> bytes:

@@ -1,17 +1,14 @@
 """JSON schemas in the engine's words."""
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sglrun.backends.local.grammar import Grammars
-from sglrun.backends.local.model import Model
 from sglrun.backends.local.schema import engine_schema
 from sglrun.backends.local.tokenizer import Tokenizer
 from sglrun.errors import BadRequestError, UnsupportedFeatureError
@@ -24,17 +21,6 @@ def _tagged(tag: str, **more: object) -> dict[str, object]:
 
 _CAT, _DOG = _tagged("cat"), _tagged("dog", age={"type": "integer"})
 _OPEN = {"type": "object", "required": ["a"], "properties": {"a": {"type": "null"}}}
-
-
-@pytest.fixture(scope="module")
-def tokenizer_and_grammars(model_path: Path) -> Iterator[tuple[Tokenizer, Grammars]]:
-    """The bundled model's vocabulary, and the grammar engine over it."""
-    model = Model(model_path)
-    tokenizer = Tokenizer(model)
-    grammars = Grammars(model, tokenizer)
-    yield tokenizer, grammars
-    grammars.close()
-    model.close()
 
 
 def _admits(engine: tuple[Tokenizer, Grammars], schema: object, text: str) -> bool:
