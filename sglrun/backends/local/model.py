@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import warnings
 from pathlib import Path
 
 from sglrun.backends.local.library import complaints, open_library
@@ -22,6 +23,9 @@ _KINDS = {
     "shared",
 }
 _VALUE_BYTES = 256
+# GGUF's numbers of files whose weights are mostly F16 or BF16. The library multiplies
+# them in another order where many tokens are computed, and has no switch for it.
+_HALVES = frozenset({"1", "32"})
 # What the library puts before most of its reasons, once or more.
 _SAID = "error loading model: "
 
@@ -64,6 +68,12 @@ class Model:
         if (why := self._unsuited()) is not None:
             self.close()
             raise ModelError(f"{path} cannot be used: {why} ({_INSTEAD})")
+        if exact and self._value("general.file_type") in _HALVES:
+            warnings.warn(
+                f"{path.name} has weights in half precision: what is computed beside "
+                "a text moves its scores by some thousandths; quantized, it would not",
+                stacklevel=2,
+            )
         self.context_length: int = self.library.llama_model_n_ctx_train(handle)
         self.window: int = self.library.llama_model_n_swa(handle)
         text = self.library.llama_model_chat_template(handle, None)

@@ -153,6 +153,16 @@ def test_a_model_that_does_not_go_on_from_a_text_is_refused(
         Model(path)
 
 
+def test_weights_that_cannot_be_exact_are_warned_of(
+    tmp_path: Path, model_path: Path
+) -> None:
+    """Half precision rounds by company; without the exact mode nobody minds."""
+    path = write_llama(tmp_path / "a.gguf", model_path, **{"general.file_type": 1})
+    with pytest.warns(UserWarning, match=r"a\.gguf has weights in half precision"):
+        Model(path).close()
+    Model(path, exact=False).close()
+
+
 def test_a_recurrent_model_is_refused(tmp_path: Path, model_path: Path) -> None:
     """It has no cells for each token, which sharing rests on."""
     with pytest.raises(ModelError, match="it is recurrent"):

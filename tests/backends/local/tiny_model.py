@@ -124,7 +124,7 @@ def write_model(
     )
     entries = [
         _entry("general.architecture", architecture),
-        *(_entry(f"{architecture}.{key}", value) for key, value in said.items()),
+        *(_entry(_full(key, architecture), value) for key, value in said.items()),
         *vocabulary,
     ]
     all_weights = [
@@ -175,6 +175,10 @@ def sentence_pieces() -> list[gguf.Entry]:
         _entry("tokenizer.ggml.eos_token_id", 2),
         _entry("tokenizer.ggml.unknown_token_id", 0),
     ]
+
+
+def _full(key: str, architecture: str) -> str:
+    return key if key.startswith("general.") else f"{architecture}.{key}"
 
 
 def _entry(key: str, value: Value) -> gguf.Entry:
