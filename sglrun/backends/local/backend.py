@@ -244,7 +244,7 @@ class LocalBackend(Backend):
         """Return the tokens of *prompt*, if *new* more fit after them."""
         if prompt.images:
             raise UnsupportedFeatureError("'local' cannot read images")
-        return read_prompt(self._runtime, prompt, new=new, limit=self._limits.length)
+        return read_prompt(self._runtime, prompt, self._limits, new=new)
 
     def _option(self, choice: str) -> Tokens:
         tokens = self._runtime.tokenizer.encode(choice)

@@ -6,6 +6,7 @@ Rule: only the engine's thread may touch a context.
 import ctypes
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 
 import numpy as np
@@ -18,7 +19,7 @@ from sglrun.backends.local.context_settings import (
     ContextSettings,
 )
 from sglrun.backends.local.layout import Batch
-from sglrun.backends.local.library import complaints
+from sglrun.backends.local.library import with_reason
 from sglrun.backends.local.machine import give_back, usable_processors
 from sglrun.backends.local.model import Model
 from sglrun.errors import BackendError, ModelError
@@ -73,12 +74,12 @@ class Context:
         # One pool for all sequences, so that a fork shares cells and copies nothing.
         params.kv_unified = True
         params.flash_attn_type = 1
-        complaints.clear()
-        handle = library.llama_init_from_model(model.handle, params)
+        handle, reason = with_reason(
+            partial(library.llama_init_from_model, model.handle, params)
+        )
         if handle is None:
-            said = next(iter(complaints), "the library does not say why")
             raise ModelError(
-                f"no room for {settings.cells:,} tokens (--ctx-size): {said}"
+                f"no room for {settings.cells:,} tokens (--ctx-size): {reason}"
             )
         self._handle: int = handle
         self._memory: int = library.llama_get_memory(handle)

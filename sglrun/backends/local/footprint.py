@@ -3,6 +3,7 @@
 import logging
 import re
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice, repeat
@@ -38,14 +39,10 @@ class Footprint:
     token: int
     logits: int
 
-    def cache(self, settings: ContextSettings) -> int:
-        """Return what the KV cache takes."""
-        return self.token * settings.cells
-
     def working(self, settings: ContextSettings) -> int:
         """Return what is taken beside the weights, and cannot be dropped."""
         rows = settings.sequences + OWN_SEQUENCES + settings.kernel_batch
-        return self.cache(settings) + self.logits * rows
+        return self.token * settings.cells + self.logits * rows
 
 
 def read_footprint(path: Path) -> Footprint:
@@ -94,18 +91,16 @@ def check_memory(
         f"{path.name} takes {size_text(footprint.weights)} for its weights and "
         f"{size_text(footprint.working(settings))} to hold {settings.cells:,} tokens"
     )
-    if left is None:
-        _log.info("%s", takes)
-        return
-    takes = f"{takes}; {size_text(left)} of memory are free"
-    if footprint.working(settings) > left:
-        raise ModelError(f"{takes}: {_advice(footprint, settings, left)}")
-    if footprint.weights + footprint.working(settings) > left:
-        warnings.warn(
-            f"{takes}: weights that do not fit are read from the disk again for each "
-            "step, which is slow",
-            stacklevel=2,
-        )
+    if left is not None:
+        takes = f"{takes}; {size_text(left)} of memory are free"
+        if footprint.working(settings) > left:
+            raise ModelError(f"{takes}: {_advice(footprint, settings, left)}")
+        if footprint.weights + footprint.working(settings) > left:
+            warnings.warn(
+                f"{takes}: weights that do not fit are read from the disk again for "
+                "each step, which is slow",
+                stacklevel=2,
+            )
     _log.info("%s", takes)
 
 
@@ -116,12 +111,13 @@ def size_text(size: int) -> str:
 
 def _advice(footprint: Footprint, settings: ContextSettings, left: int) -> str:
     """Return what to do where *settings* do not fit into what is *left*."""
-    cells = settings.cells - settings.cells % _STEP
-    while cells >= _STEP:
-        if footprint.working(settings.resized(cells)) <= left:
-            return f"--ctx-size {cells} fits"
-        cells -= _STEP
-    return "free some, or take a smaller model"
+    sizes = range(_STEP, settings.cells + 1, _STEP)
+    fitting = bisect_right(
+        sizes, left, key=lambda cells: footprint.working(settings.resized(cells))
+    )
+    if not fitting:
+        return "free some, or take a smaller model"
+    return f"--ctx-size {sizes[fitting - 1]} fits"
 
 
 def _parts(path: Path) -> tuple[Path, ...]:
@@ -142,7 +138,7 @@ def _cached_numbers(header: Header) -> int:
     kind = header.text("general.architecture")
     layers = _number(header, f"{kind}.block_count")
     heads = header.numbers(f"{kind}.attention.head_count") or (1,)
-    width = _number(header, f"{kind}.embedding_length") // max(1, *heads, 1)
+    width = _number(header, f"{kind}.embedding_length") // max(1, *heads)
     key = _number(header, f"{kind}.attention.key_length", width)
     value = _number(header, f"{kind}.attention.value_length", width)
     kept = header.numbers(f"{kind}.attention.head_count_kv") or heads
@@ -152,7 +148,7 @@ def _cached_numbers(header: Header) -> int:
 
 def _vocabulary_size(header: Header) -> int:
     for tensor in header.tensors:
-        if tensor.name == "token_embd.weight":
+        if tensor.name == "token_embd.weight" and tensor.shape:
             return tensor.shape[-1]
     return 0
 

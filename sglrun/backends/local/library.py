@@ -6,9 +6,9 @@ import importlib.metadata
 import importlib.util
 import os
 import sys
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from sglrun.backends.local.extra import missing_library
 from sglrun.backends.local.layout import (
@@ -20,6 +20,8 @@ from sglrun.backends.local.layout import (
     LogFunction,
 )
 from sglrun.errors import ConfigError
+
+Result = TypeVar("Result")
 
 # How long an idle worker of the library spins before it sleeps. Its own default takes
 # the processor from every other program, and a busy machine down to a tenth of its
@@ -37,23 +39,27 @@ _QUICK = frozenset(
 _INSTEAD = "give a server with --url instead"
 
 
-# The library's own number of errors among its messages, and how many are kept.
+# The library's own number of errors among its messages.
 _ERROR = 4
-_KEPT = 8
-
-complaints: deque[str] = deque(maxlen=_KEPT)
-"""What the library last complained of, each without the name of its function."""
+_reasons: list[str] = []  # the first that it gave since somebody began to listen
 
 
 def _hear(level: int, text: bytes, _data: int | None) -> None:
-    """Keep a complaint of the library; drop what else it says."""
-    if level == _ERROR:
+    """Keep why the library fails, without the name of its function; drop the rest."""
+    if level == _ERROR and not _reasons:
         said = text.decode("utf-8", "replace").strip()
-        complaints.append(said.partition(": ")[2] or said)
+        _reasons.append(said.partition(": ")[2] or said)
 
 
 # The library keeps its address, so it must live as long as the process.
 _hear_message = LogFunction(_hear)
+
+
+def with_reason(call: Callable[[], Result]) -> tuple[Result, str]:
+    """Return what *call* returns, and the reason that the library gives if it fails."""
+    _reasons.clear()
+    result = call()
+    return result, next(iter(_reasons), "the library does not say why")
 
 
 @functools.cache

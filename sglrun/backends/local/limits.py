@@ -49,6 +49,19 @@ class Limits:
                 "that the model has"
             )
 
+    def check_prompt(self, count: int, new: int) -> None:
+        """Let a prompt of *count* tokens pass if *new* more fit after it.
+
+        Raises:
+            BadRequestError: they do not.
+        """
+        if count + new > self.length:
+            raise BadRequestError(
+                f"prompt of {count} tokens and {new} new ones do not fit into the "
+                f"{self.length} {self._whose}: shorten the prompt or lower "
+                f"max_new_tokens{self._or_raise('it')}"
+            )
+
     def check_option(self, choice: str, count: int) -> None:
         """Let the option *choice* of *count* tokens pass if it can be scored.
 
@@ -60,15 +73,18 @@ class Limits:
         self._check_room(f"a choice of {count} tokens", count)
 
     def _check_room(self, what: str, count: int) -> None:
-        if count < self.length:
-            return
-        whose, wider = "of the model", ""
-        if self.is_narrowed:
-            whose, wider = "of --ctx-size", ", or raise that"
-        raise BadRequestError(
-            f"{what} leaves no room for a prompt in the {self.length} tokens {whose}: "
-            f"ask for less{wider}"
-        )
+        if count >= self.length:
+            raise BadRequestError(
+                f"{what} leaves no room for a prompt in the {self.length} tokens "
+                f"{self._whose}: ask for less{self._or_raise('that')}"
+            )
+
+    @property
+    def _whose(self) -> str:
+        return "of --ctx-size" if self.is_narrowed else "of the model"
+
+    def _or_raise(self, what: str) -> str:
+        return f", or raise {what}" if self.is_narrowed else ""
 
 
 def stop_patterns(given: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:

@@ -123,7 +123,7 @@ def _free_memory(told: Path) -> int | None:
         return 1024 * (kilobytes["MemAvailable"] + kilobytes.get("SwapFree", 0))
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):
+    except (AttributeError, ValueError, OSError):  # not a system that we run on
         return None
 
 

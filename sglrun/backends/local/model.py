@@ -3,9 +3,10 @@
 import ctypes
 import os
 import warnings
+from functools import partial
 from pathlib import Path
 
-from sglrun.backends.local.library import complaints, open_library
+from sglrun.backends.local.library import open_library, with_reason
 from sglrun.errors import ModelError
 
 # The library multiplies weights of some types (K and I quants, Q4_0) in another way
@@ -59,11 +60,12 @@ class Model:
         if exact:
             params.use_extra_bufts = False  # weights in an order for many at once
             os.environ.setdefault(*_NOT_BY_TILES)
-        complaints.clear()
-        handle = self.library.llama_model_load_from_file(str(path).encode(), params)
+        load = partial(
+            self.library.llama_model_load_from_file, str(path).encode(), params
+        )
+        handle, reason = with_reason(load)
         if handle is None:
-            said = next(iter(complaints), "the library does not say why")
-            raise ModelError(f"{path} cannot be loaded: {said.replace(_SAID, '')}")
+            raise ModelError(f"{path} cannot be loaded: {reason.replace(_SAID, '')}")
         self.handle: int = handle
         if (why := self._unsuited()) is not None:
             self.close()

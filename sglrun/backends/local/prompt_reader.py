@@ -7,9 +7,10 @@ from typing import TypeVar
 
 from sglrun.backends.local.composition import TokenJoin, compose
 from sglrun.backends.local.job import JoinLostError
+from sglrun.backends.local.limits import Limits
 from sglrun.backends.local.radix import Tokens
 from sglrun.backends.local.runtime import Runtime
-from sglrun.errors import BackendError, BadRequestError
+from sglrun.errors import BackendError
 from sglrun.lang.prompt import Prompt
 
 Answer = TypeVar("Answer")
@@ -33,12 +34,12 @@ class ReadPrompt:
 
 
 def read_prompt(
-    runtime: Runtime, prompt: Prompt, *, new: int, limit: int
+    runtime: Runtime, prompt: Prompt, limits: Limits, *, new: int
 ) -> ReadPrompt:
     """Return the tokens of *prompt*, its joined branches put together; waits for them.
 
     Raises:
-        BadRequestError: with *new* more they are more than *limit*.
+        BadRequestError: with *new* more they are more than there is room for.
         BackendError: there is no room for the branches, or the engine is closed.
     """
     tokenizer = runtime.tokenizer
@@ -53,14 +54,7 @@ def read_prompt(
         )
     else:
         tokens = tokenizer.encode_prompt(prompt.text)
-    if len(tokens) + new > limit:
-        whose, wider = "of the model", ""
-        if limit < runtime.model.context_length:
-            whose, wider = "of --ctx-size", ", or raise it"
-        raise BadRequestError(
-            f"prompt of {len(tokens)} tokens and {new} new ones do not fit into the "
-            f"{limit} {whose}: shorten the prompt or lower max_new_tokens{wider}"
-        )
+    limits.check_prompt(len(tokens), new)
     computed = sum(runtime.engine.join(join) for join in joins)
     known = len(joins[-1].whole) if joins else 0
     return ReadPrompt(tokens, min(known, len(tokens) - 1), computed)

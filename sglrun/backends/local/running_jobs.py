@@ -5,6 +5,8 @@ runs short later, the youngest is put off, and what it had computed is kept as f
 there is room.
 """
 
+from collections.abc import Iterator
+
 from sglrun.backends.local.cache import PrefixCache
 from sglrun.backends.local.job import Job, JoinLostError, Lane, PromptLane
 from sglrun.backends.local.radix import Match
@@ -33,10 +35,9 @@ class RunningJobs:
         """Return how many there are."""
         return len(self._jobs)
 
-    @property
-    def all(self) -> tuple[Job, ...]:
-        """All of them, the oldest first."""
-        return tuple(self._jobs)
+    def __iter__(self) -> Iterator[Job]:
+        """Yield them, the oldest first."""
+        return iter(tuple(self._jobs))
 
     def lanes(self) -> list[Lane]:
         """Return lanes that generate before prompts, each in order of arrival."""

@@ -57,7 +57,7 @@ class Scheduler:
     def fail_all(self, cause: BaseException) -> None:
         """End every job with *cause*, and leave the context as it is."""
         self._tell()
-        for job in (*self._running.all, *self._waiting):
+        for job in (*self._running, *self._waiting):
             job.finish(cause)
         self._running.clear()
         self._waiting.clear()
@@ -140,7 +140,7 @@ class Scheduler:
         """
         if not self.cache.evict():
             self._is_short = True
-            job = self._running.all[-1]
+            *_, job = self._running
             if not self._running.yield_room(job):
                 self._end(job, BadRequestError("the engine's KV cache is full"))
 
@@ -172,7 +172,7 @@ class Scheduler:
 
     def _drop_cancelled(self) -> None:
         cause = BackendError("nobody waits for the answer any more")
-        for job in [job for job in self._running.all if job.cancelled]:
+        for job in [job for job in self._running if job.cancelled]:
             self._end(job, cause)
         for job in [job for job in self._waiting if job.cancelled]:
             self._waiting.remove(job)

@@ -108,9 +108,9 @@ def test_a_window_changes_nothing_for_who_forks_behind_it(
     alone = read((7, 8), 1, 150)
     context.truncate(0, 0)
     context.truncate(1, 0)
-    read(other, 2)
+    read(other[:10], 2)
     read(text[:200], 0)
-    context.truncate(2, 0)
+    context.truncate(2, 0)  # the library looks for cells from there on
     context.compact()
     read(other, 3)
     context.fork(0, 1, 150)
