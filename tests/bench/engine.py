@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from sglrun.backends.base import Request, SelectRequest
@@ -29,7 +29,6 @@ from sglrun.backends.local.backend import LocalBackend
 from sglrun.backends.local.context import Context, Entry
 from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.backends.local.machine import usable_processors
-from sglrun.backends.local.scheduler import JOBS_AT_ONCE
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 
@@ -67,11 +66,13 @@ class Work:
     """Requests, and what is known of them once they are done.
 
     Attributes:
+        prefix: what all prompts begin with.
         new: tokens that each request writes; none where it selects.
         asked: the prompts, in order, with the text that each got.
     """
 
     name: str
+    prefix: str
     new: int
     asked: list[tuple[str, str]] = field(default_factory=list)
 
@@ -79,12 +80,18 @@ class Work:
 class Counted:
     """A backend whose steps are counted."""
 
-    def __init__(self, backend: LocalBackend) -> None:
-        """Count what *backend* computes."""
-        self.backend = backend
+    def __init__(self, settings: ContextSettings) -> None:
+        """Load the model."""
+        self.backend = LocalBackend(store.find_model(), settings=settings)
         self.steps: list[int] = []
+        self.widest = 0  # the most texts in one step
         self.inside_s = 0.0
-        context = backend._runtime.engine._context
+
+    def begin(self, prefix: str) -> None:
+        """Cache what all prompts begin with, as a batch does, and count from there."""
+        engine = self.backend._runtime.engine
+        engine.expect(self.backend.count_tokens(prefix))
+        context = engine._context
         decode = context.decode
 
         def counted(entries: list[Entry]) -> int:
@@ -92,9 +99,11 @@ class Counted:
             code = decode(entries)
             self.inside_s += time.perf_counter() - began
             self.steps.append(len(entries))
+            self.widest = max(self.widest, len({each.sequence for each in entries}))
             return code
 
         context.decode = counted  # type: ignore[method-assign]
+        self.backend.cache_prefix(Prompt(text=prefix))
 
     def ask(self, work: Work, prompt: str) -> str:
         """Return the answer to *prompt*, and note it."""
@@ -111,22 +120,16 @@ class Counted:
         work.asked.append((prompt, text))
         return text
 
-    def reset(self) -> None:
-        """Forget the cache and the counts."""
-        self.backend.flush_cache()
-        self.steps.clear()
-        self.inside_s = 0.0
-
 
 class Rates:
     """Tokens a second of the bare context, after as many as a work's prompts have."""
 
-    def __init__(self, backend: LocalBackend) -> None:
-        """Allocate a context of the size that *backend* has."""
+    def __init__(self, backend: LocalBackend, prefix: int) -> None:
+        """Allocate a context as *backend* has it for a *prefix* of so many tokens."""
         runtime = backend._runtime
         self._batch = backend._settings.batch
         self._context = Context(
-            runtime.model, runtime.tokenizer.size, backend._settings
+            runtime.model, runtime.tokenizer.size, backend._settings, prefix=prefix
         )
         self._tokens: tuple[int, ...] = ()
 
@@ -188,15 +191,14 @@ class Rates:
         return time.perf_counter() - began
 
 
-def rows_of(counted: Counted, work: Work, sentences: int, rows: int) -> int:
-    """Ask for *rows* that share *sentences*; return how many are written at once."""
-    prompts = [SENTENCE * sentences + OWN.format(number) for number in range(rows)]
+def rows_of(counted: Counted, work: Work, rows: int) -> None:
+    """Ask for *rows*."""
+    prompts = [work.prefix + OWN.format(number) for number in range(rows)]
     with ThreadPoolExecutor(rows) as pool:
         list(pool.map(lambda prompt: counted.ask(work, prompt), prompts))
-    return min(rows, JOBS_AT_ONCE)
 
 
-def tree_of(counted: Counted, work: Work, wide: int) -> int:
+def tree_of(counted: Counted, work: Work, wide: int) -> None:
     """Ask for a tree of three levels, one level after the other."""
     pool = ThreadPoolExecutor(wide**3)
 
@@ -206,8 +208,7 @@ def tree_of(counted: Counted, work: Work, wide: int) -> int:
         return [a + b for a, b in zip(prompts, answers, strict=True)]
 
     with pool:
-        level(level(level([SENTENCE * 34])))
-    return min(wide**3, JOBS_AT_ONCE)
+        level(level(level([work.prefix])))
 
 
 def needed(counted: Counted, work: Work) -> tuple[int, int]:
@@ -232,7 +233,7 @@ def alone_s(counted: Counted, work: Work) -> float:
     for prompt, _ in some:
         for _ in CHOICES if not work.new else (None,):
             counted.backend.flush_cache()
-            counted.ask(Work(work.name, work.new), prompt)
+            counted.ask(replace(work, asked=[]), prompt)
     return (time.perf_counter() - began) / len(some) * len(work.asked)
 
 
@@ -260,7 +261,7 @@ def server_s(counted: Counted, work: Work, slots: int) -> float:
 
 def bound_s(counted: Counted, work: Work, at_once: int) -> float:
     """Return the time of what had to be computed, at the rates of the bare context."""
-    rates = Rates(counted.backend)
+    rates = Rates(counted.backend, counted.backend.count_tokens(work.prefix))
     encode = counted.backend._runtime.tokenizer.encode
     prompts = [encode(prompt) for prompt, _ in work.asked]
     first, middle = prompts[0], sorted(prompts, key=len)[len(prompts) // 2]
@@ -275,12 +276,19 @@ def bound_s(counted: Counted, work: Work, at_once: int) -> float:
     return seconds
 
 
-def report(counted: Counted, work: Work, run: Callable[[], int], slots: int) -> None:
+def report(
+    settings: ContextSettings,
+    work: Work,
+    run: Callable[[Counted, Work], None],
+    slots: int,
+) -> None:
     """Run one work every way and print its line."""
-    counted.reset()
+    counted = Counted(settings)
     began = time.perf_counter()
-    at_once = run()
+    counted.begin(work.prefix)
+    run(counted, work)
     ours = time.perf_counter() - began
+    at_once = counted.widest
     steps, inside = list(counted.steps), counted.inside_s
     bound = bound_s(counted, work, at_once)
     sys.stdout.write(
@@ -290,17 +298,19 @@ def report(counted: Counted, work: Work, run: Callable[[], int], slots: int) -> 
         f"(b) {ours / alone_s(counted, work):.3f} (c) {ours / bound:.2f}\n"
     )
     sys.stdout.flush()
+    counted.backend.close()
 
 
-def report_short(counted: Counted, rows: int) -> None:
+def report_short(settings: ContextSettings, rows: int) -> None:
     """Run *rows* short rows and print how fast each tenth of them was."""
-    counted.reset()
-    work = Work("short", 8)
+    counted = Counted(settings)
+    work = Work("short", SENTENCE * 6, 8)
+    counted.begin(work.prefix)
     ends: list[tuple[float, int]] = []
     began = time.perf_counter()
 
     def ask(number: int) -> None:
-        counted.ask(work, SENTENCE * 6 + f"Row {number}:")
+        counted.ask(work, work.prefix + f"Row {number}:")
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         ends.append((time.perf_counter() - began, peak))
 
@@ -327,22 +337,19 @@ def main() -> None:
     given = parser.parse_args()
     share = given.share
     settings = ContextSettings(exact=not given.no_exact)
-    backend = LocalBackend(store.find_model(), settings=settings)
-    counted = Counted(backend)
     few, many, most = (max(4, int(rows * share)) for rows in (32, 64, 200))
     wide = 4 if share >= 1 else 2
-    runs: tuple[tuple[Work, Callable[[Work], int]], ...] = (
-        (Work("rows", 16), lambda work: rows_of(counted, work, 37, few)),
-        (Work("documents", 16), lambda work: rows_of(counted, work, 140, many)),
-        (Work("tree", 32), lambda work: tree_of(counted, work, wide)),
-        (Work("select", 0), lambda work: rows_of(counted, work, 37, most)),
+    runs: tuple[tuple[Work, Callable[[Counted, Work], None]], ...] = (
+        (Work("rows", SENTENCE * 37, 16), partial(rows_of, rows=few)),
+        (Work("documents", SENTENCE * 140, 16), partial(rows_of, rows=many)),
+        (Work("tree", SENTENCE * 34, 32), partial(tree_of, wide=wide)),
+        (Work("select", SENTENCE * 37, 0), partial(rows_of, rows=most)),
     )
     for work, run in runs:
         if not given.works or work.name in given.works:
-            report(counted, work, partial(run, work), given.slots)
+            report(settings, work, run, given.slots)
     if not given.works or "short" in given.works:
-        report_short(counted, max(40, int(10_000 * share)))
-    backend.close()
+        report_short(settings, max(40, int(10_000 * share)))
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@
 Half of ROWS (by default 24) prompts of about TOKENS (by default 1,300) tokens are
 answered greedily, half with a seed: one after the other, then many at once, in another
 order, with a full cache and with an empty one, in a context of CELLS (by default
-8,192). Printed is how many texts and how many log-probabilities differ from the first
-time, and what moving cells took. With ``--no-exact`` the other mode is measured.
+8,192). They are read as if all began with TOKENS alike: from 1,024 on in another way.
+Printed is how many texts and how many log-probabilities differ from the first time,
+and what moving cells took. With ``--no-exact`` the other mode is measured.
 """
 
 import random
@@ -52,6 +53,7 @@ def main() -> None:
     settings = ContextSettings(cells=cells, exact="--no-exact" not in sys.argv)
     backend = LocalBackend(store.find_model(), settings=settings)
     sentences = tokens // backend.count_tokens(SENTENCE)
+    backend._runtime.engine.expect(tokens)
     context = backend._runtime.engine._context
     moved: list[float] = []
     compact = context.compact

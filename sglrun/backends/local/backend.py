@@ -198,6 +198,7 @@ class LocalBackend(Backend):
         """
         with self._runtime.in_use():
             job = PrefixJob(self._read(prompt, new=1).tokens)
+            self._runtime.engine.expect(len(job.prompt))
             self._runtime.engine.run(job)
         return Usage(
             requests=1, prompt_tokens=len(job.prompt), cached_tokens=job.cached_tokens

@@ -12,9 +12,6 @@ from typing import Protocol
 from sglrun.backends.local.horizon import Horizon
 from sglrun.backends.local.radix import Cut, Match, Node, RadixTree, Tokens
 
-# What is known is looked through each time that so many more tokens are computed.
-_LOOK_AGAIN = 256
-
 
 class Cells(Protocol):
     """What the cache needs of a context."""
@@ -39,10 +36,12 @@ class PrefixCache:
         horizon: for how long what nobody needs is kept.
     """
 
-    def __init__(self, context: Cells, *, cells: int, sequences: int) -> None:
-        """Begin with an empty *context*."""
+    def __init__(
+        self, context: Cells, *, cells: int, sequences: int, worth: int
+    ) -> None:
+        """Begin with an empty *context*; *worth* is of its attention."""
         self._context = context
-        self.horizon = Horizon()
+        self.horizon = Horizon(worth)
         self._tree = RadixTree(self.horizon)
         self._free = list(range(sequences))
         self._pinned: OrderedDict[int, Node] = OrderedDict()
@@ -50,7 +49,6 @@ class PrefixCache:
         self.sequences = sequences
         self.promised = 0
         self.promised_sequences = 0
-        self._looked_at = 0
 
     @property
     def size(self) -> int:
@@ -86,17 +84,9 @@ class PrefixCache:
 
     def expire(self, computed: int) -> None:
         """Note that *computed* more tokens were; give up what is not worth keeping."""
-        self.horizon.computed += computed
-        if self.horizon.computed < self._looked_at + _LOOK_AGAIN:
-            return
-        self._looked_at = self.horizon.computed
+        self.horizon.advance(computed)
         for cut in self._tree.expire():
             self._apply(cut)
-
-    def thin_out(self) -> None:
-        """Give up what was used least recently until half of the cells are free."""
-        while self._tree.size > self.cells // 2 and self.evict():
-            pass
 
     def take(self, source: int | None, length: int) -> int:
         """Return a sequence that shares the first *length* cells of *source*.

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from sglrun.backends.local.attention import Attention
 from sglrun.backends.local.cache import Cells
 from sglrun.backends.local.context import Entry, Logits
 from sglrun.backends.local.context_settings import ContextSettings
@@ -12,6 +13,7 @@ class Computer(Cells, Joiner, Protocol):
     """What the scheduler needs of a context."""
 
     settings: ContextSettings
+    attention: Attention
 
     def tidy(self) -> None:
         """Call ``compact`` where that saves more time than it takes."""

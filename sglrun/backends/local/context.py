@@ -4,20 +4,23 @@ Rule: only the engine's thread may touch a context.
 """
 
 import ctypes
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sglrun.backends.local.cell_log import CellLog
+from sglrun.backends.local.attention import choose_attention
+from sglrun.backends.local.cell_map import CellMap
 from sglrun.backends.local.context_settings import (
-    EXACT_KERNEL_BATCH,
+    MOST_SEQUENCES,
     OWN_SEQUENCES,
     ContextSettings,
 )
+from sglrun.backends.local.kv_memory import KVMemory
 from sglrun.backends.local.layout import Batch
 from sglrun.backends.local.library import with_reason
 from sglrun.backends.local.machine import give_back, usable_processors
@@ -28,11 +31,13 @@ Logits = NDArray[np.float32]
 
 CACHE_FULL = 1
 
-# Cells are looked through each time that so many more are filled.
-_LOOK_AGAIN = 256
+# Cells are looked through each time that so many more tokens are computed.
+_LOOK_AGAIN = 32
 # What it takes to move a cell, 45 µs, beside half of passing over one for one token,
 # 0.22 µs; for the model that comes with it, on two cores.
-_MOVE = 200
+_MOVE = 40
+# Tokens that pad steps, before their cells are let go of.
+_MOST_PADS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,30 +55,43 @@ class Context:
 
     Attributes:
         settings: its size.
+        attention: how it is computed.
+        is_new: no step has been computed.
     """
 
-    def __init__(self, model: Model, size: int, settings: ContextSettings) -> None:
+    def __init__(
+        self, model: Model, size: int, settings: ContextSettings, *, prefix: int = 0
+    ) -> None:
         """Allocate the cache for *model*, whose vocabulary has *size* tokens.
 
+        Args:
+            model: the weights.
+            size: tokens of its vocabulary.
+            settings: how much is held, and how a step is computed.
+            prefix: tokens that most prompts begin with.
+
         Raises:
-            ModelError: there is no memory for it.
+            ModelError: there is no memory for it, or the model keeps what it reads in
+                a form that cannot be shared.
         """
+        self._has_window = model.window > 0
+        if self._has_window:
+            most = (MOST_SEQUENCES + OWN_SEQUENCES) // 2 - OWN_SEQUENCES
+            settings = replace(settings, sequences=min(settings.sequences, most))
         self.settings = settings
         self._library = library = model.library
         self._vocabulary_size = size
+        self.attention = attention = choose_attention(library, settings, prefix)
+        shadow = (settings.sequences + OWN_SEQUENCES) * int(self._has_window)
         params = library.llama_context_default_params()
         params.n_ctx = settings.cells
         params.n_batch = settings.batch
-        params.n_ubatch = settings.kernel_batch
-        params.n_seq_max = settings.sequences + OWN_SEQUENCES
-        self._spare, self._keeper = range(settings.sequences, params.n_seq_max)
-        # Where layers see a window only, the library fills a cell anew that just one
-        # sequence holds and sees no more. With another it stays for who forks there.
-        self._keeps_all = model.window > 0
+        params.n_ubatch = attention.batch
+        params.n_seq_max = settings.sequences + OWN_SEQUENCES + shadow
         params.n_threads = params.n_threads_batch = usable_processors()
         # One pool for all sequences, so that a fork shares cells and copies nothing.
         params.kv_unified = True
-        params.flash_attn_type = 1
+        params.flash_attn_type = attention.is_flash
         handle, reason = with_reason(
             partial(library.llama_init_from_model, model.handle, params)
         )
@@ -81,25 +99,28 @@ class Context:
             raise ModelError(
                 f"no room for {settings.cells:,} tokens (--ctx-size): {reason}"
             )
-        self._handle: int = handle
-        self._memory: int = library.llama_get_memory(handle)
+        self._handle: int | None = handle
         # The library has zeroed a row of logits for each sequence; a step uses few.
         logits: int | None = library.llama_get_logits(handle)
         if logits is not None:
             row = size * ctypes.sizeof(ctypes.c_float)
             give_back(logits, row * params.n_seq_max)
-        self._batch = _BatchBuffers(settings.batch)
-        is_logged = settings.exact or self._keeps_all
-        self._log = CellLog(settings.cells) if is_logged else None
+        self._map = CellMap(settings.cells, attention.block)
+        self._memory = KVMemory(library, handle, settings.sequences, shadow)
+        self._pads = settings.sequences + OWN_SEQUENCES - 1
+        self._batch = _BatchBuffers(params.n_batch, shadow)
+        self._indices: list[int] = []  # where the entries of the last step stand in it
+        self.is_new = True
         self._is_shifted = False  # cells were moved since the last step
-        self._looked_at = 0  # cells that were filled when they were last looked at
-
-    @property
-    def room(self) -> int:
-        """Tokens that can be computed before ``compact`` is called for."""
-        if self._log is None:
-            return self.settings.cells
-        return self._log.room - 2  # for the tokens that pad a step
+        self._until_look = _LOOK_AGAIN  # tokens until cells are looked at again
+        self._compute([Entry(0, 0, self._memory.spare, wanted=False)])
+        sample = self._memory.state(self._memory.spare)
+        self._memory.remove(self._memory.spare)
+        try:
+            self._memory.learn(sample)
+        except ModelError:
+            self.close()
+            raise
 
     def decode(self, entries: list[Entry]) -> int:
         """Compute one step; return 0, or ``CACHE_FULL`` with nothing changed.
@@ -109,21 +130,20 @@ class Context:
         Raises:
             RuntimeError: the library refused the step.
         """
-        given = entries
-        padded = self.settings.exact and len(entries) % EXACT_KERNEL_BATCH == 1
-        if padded:
-            entries = [*entries, Entry(entries[0].token, 0, self._spare, wanted=False)]
-        code: int = self._library.llama_decode(self._handle, self._batch.fill(entries))
-        if padded:
-            self._remove(self._spare, 0)
-        if code not in (0, CACHE_FULL):
-            raise RuntimeError(f"llama_decode returned {code}")
-        self._is_shifted = self._is_shifted and code != 0
-        if self._log is not None and code == 0:
-            self._log.append(entry.sequence for entry in given)
-            if self._keeps_all:
-                self._keep({each.sequence: each.position for each in reversed(given)})
-        return code
+        alone = self.settings.exact and len(entries) % self.attention.batch == 1
+        padded = [*entries, *self._padding(alone)]
+        cells = self._find_room(partial(self._place, padded))
+        if cells is None:
+            return CACHE_FULL
+        order = np.argsort(cells)
+        self.is_new = False
+        self._memory.open([cells[at] for at in order], self._map.top)
+        self._compute([padded[at] for at in order])
+        self._indices = np.argsort(order).tolist()
+        if self._map.length(self._pads) >= _MOST_PADS:
+            self.truncate(self._pads, 0)
+        self._until_look -= len(entries)
+        return 0
 
     def logits(self, index: int) -> Logits:
         """Return the logits of entry *index* of the last step; valid until the next.
@@ -131,7 +151,7 @@ class Context:
         Raises:
             BackendError: they are no numbers.
         """
-        address = self._library.llama_get_logits_ith(self._handle, index)
+        address = self._library.llama_get_logits_ith(self._handle, self._indices[index])
         row = (ctypes.c_float * self._vocabulary_size).from_address(address)
         logits = np.frombuffer(memoryview(row).cast("B"), np.float32)
         if not isfinite(logits[0]):  # each is a sum over the same last layer
@@ -143,26 +163,18 @@ class Context:
 
     def fork(self, source: int, target: int, length: int) -> None:
         """Let *target*, which is empty, share the first *length* cells of *source*."""
-        if self._log is not None:
-            self._log.share(source, target, length)
-        self._copy(source, target, 0, length)
+        self._map.share(source, target, length)
+        self._memory.copy(source, target, 0, length)
 
     def truncate(self, sequence: int, length: int) -> None:
         """Let go of the cells of *sequence* from position *length* on."""
-        if self._log is None:
-            self._remove(sequence, length)
-        elif self._log.cut(sequence, length):
-            # Filled they stay, or the next tokens would lie before those they follow.
-            self._copy(sequence, self._keeper, length, -1)
-            self._remove(sequence, length)
-            if self._log.is_empty:
-                self.compact()
+        self._memory.free(self._map.cut(sequence, length))
+        self._memory.remove(sequence, length)
 
     @property
     def can_append(self) -> bool:
         """Whether ``append`` works for this model."""
-        can_shift = self._library.llama_memory_can_shift(self._memory)
-        return bool(can_shift) and not self._keeps_all
+        return self._memory.can_shift and not self._has_window
 
     def append(self, source: int, target: int, span: range, shift: int) -> bool:
         """Let *target* go on with a copy of the cells of *source* at *span*.
@@ -170,85 +182,130 @@ class Context:
         The copy stands *shift* positions later, where *target* ends. Returns whether
         there was room.
         """
-        library, handle, spare = self._library, self._handle, self._spare
-        self._copy(source, spare, span.start, span.stop)
-        size = library.llama_state_seq_get_size(handle, spare)
-        cells = np.empty(size, np.uint8)
-        library.llama_state_seq_get_data(handle, cells.ctypes.data, size, spare)
-        self._remove(spare, 0)
-        if not library.llama_state_seq_set_data(handle, cells.ctypes.data, size, spare):
+        memory = self._memory
+        self._settle()
+        state = memory.state_of(source, span.start, span.stop)
+        cells = self._find_room(partial(self._extend, target, len(span)))
+        if cells is None:
             return False
-        library.llama_memory_seq_add(self._memory, spare, span.start, span.stop, shift)
-        self._copy(spare, target, span.start + shift, span.stop + shift)
-        self._remove(spare, 0)
-        if self._log is not None:
-            self._log.append(target for _ in span)
+        memory.open(cells, self._map.top)
+        memory.restore(state)
+        memory.shift(span.start, span.stop, shift)
+        memory.copy(memory.spare, target)
+        memory.remove(memory.spare)
         self._is_shifted = self._is_shifted or shift != 0
         return True
 
     def tidy(self) -> None:
-        """Call ``compact`` where passing over cells that were let go of takes longer.
+        """Call ``compact`` where passing over cells that nobody holds takes longer.
 
         With each token computed that takes longer, and about as many are let go of.
         """
-        log = self._log
-        if log is None or log.filled < self._looked_at + _LOOK_AGAIN:
+        if self._until_look > 0:
             return
-        self._looked_at = log.filled
-        held = log.held()
-        if (log.filled - held) ** 2 > _MOVE * held:
+        self._until_look = _LOOK_AGAIN
+        taken = self._map.taken
+        if (self._map.top - taken) ** 2 > _MOVE * taken:
             self.compact()
 
     def compact(self) -> None:
-        """Free the cells that were let go of; logits are not valid afterwards.
+        """Move cells down to where there is room; logits are not valid afterwards.
 
-        Holds a copy of the cells that are needed while it lasts.
+        Holds a copy of them while it lasts.
         """
-        if self._log is None:
-            return
-        if self._is_shifted:  # cells are turned to their place by the next step
-            self.decode([Entry(0, 0, self._spare, wanted=False)])
-            self.truncate(self._spare, 0)
-        self._remove(self._keeper, 0)
-        self._looked_at = 0
-        if self._log.lay_anew():
-            library, handle = self._library, self._handle
-            size = library.llama_state_get_size(handle)
-            kept = np.empty(size, np.uint8)
-            library.llama_state_get_data(handle, kept.ctypes.data, size)
-            if library.llama_state_set_data(handle, kept.ctypes.data, size) != size:
-                raise RuntimeError("llama_state_set_data could not restore the cells")
-        if self._keeps_all:
-            self._keep(dict.fromkeys(self._log.sequences, 0))
+        self._settle()
+        self.truncate(self._pads, 0)
+        between = self._map.close_up()
+        if between:
+            self._memory.close_up(between, self._map.gaps(), self._map.top)
 
-    def _keep(self, starts: Mapping[int, int]) -> None:
-        """Let the keeper hold too what sequences hold from where *starts* says."""
-        for sequence, start in starts.items():
-            self._copy(sequence, self._keeper, start, -1)
+    def _padding(self, count: int) -> list[Entry]:
+        """Return *count* tokens for a step that means nothing to anybody.
 
-    def _copy(self, source: int, target: int, start: int, end: int) -> None:
-        self._library.llama_memory_seq_cp(self._memory, source, target, start, end)
+        One token by itself goes another way through the kernels than two.
+        """
+        start = self._map.length(self._pads)
+        return [
+            Entry(0, start + number, self._pads, wanted=False)
+            for number in range(count)
+        ]
 
-    def _remove(self, sequence: int, start: int) -> None:
-        self._library.llama_memory_seq_rm(self._memory, sequence, start, -1)
+    def _place(self, entries: list[Entry]) -> list[int] | None:
+        """Return a cell for each entry, or ``None`` where there is no room."""
+        counts = Counter(entry.sequence for entry in entries)
+        before = {sequence: self._map.length(sequence) for sequence in counts}
+        cells: dict[int, Iterator[int]] = {}
+        for sequence, count in counts.items():
+            new = self._extend(sequence, count)
+            if new is None:
+                for begun in cells:
+                    self._map.cut(begun, before[begun])
+                return None
+            cells[sequence] = iter(new)
+        return [next(cells[entry.sequence]) for entry in entries]
+
+    def _extend(self, sequence: int, count: int) -> list[int] | None:
+        """Return *count* more cells for *sequence*, or ``None`` without room."""
+        if self._map.is_blocked(sequence) and not self._move_end(sequence):
+            return None
+        return self._map.extend(sequence, count)
+
+    def _find_room(self, call: Callable[[], list[int] | None]) -> list[int] | None:
+        """Return the cells that *call* does, once cells have moved if it must be."""
+        cells = call()
+        if cells is None:
+            self.compact()
+            cells = call()
+        return cells
+
+    def _move_end(self, sequence: int) -> bool:
+        """Copy the end of *sequence* to where it can go on, if there is room."""
+        self._settle()
+        end = self._map.length(sequence)
+        cells = self._map.move_end(sequence)
+        if cells is None:
+            return False
+        start = end - len(cells)
+        memory = self._memory
+        state = memory.state_of(sequence, start, end)
+        memory.remove(sequence, start)
+        memory.open(cells, self._map.top)
+        memory.restore(state)
+        memory.copy(memory.spare, sequence)
+        memory.remove(memory.spare)
+        return True
+
+    def _settle(self) -> None:
+        """See that cells are turned to their place: they are by the next step."""
+        if self._is_shifted:
+            self.decode(self._padding(2))
+
+    def _compute(self, entries: list[Entry]) -> None:
+        code = self._library.llama_decode(self._handle, self._batch.fill(entries))
+        if code:
+            raise RuntimeError(f"llama_decode returned {code}")
+        self._is_shifted = False
 
     def close(self) -> None:
-        """Free the cache."""
-        self._library.llama_free(self._handle)
+        """Free the cache; once more does nothing."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            self._library.llama_free(handle)
 
 
 class _BatchBuffers:
     """The arrays that a step is handed to the library in."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, shadow: int) -> None:
+        self._shadow = shadow
         self._tokens = np.zeros(size, np.int32)
         self._positions = np.zeros(size, np.int32)
-        self._counts = np.ones(size, np.int32)
-        self._sequences = np.zeros(size, np.int32)
+        self._counts = np.full(size, 2 if shadow else 1, np.int32)
+        self._sequences = np.zeros((size, 2), np.int32)
         self._wanted = np.zeros(size, np.int8)
         self._addresses = (
             self._sequences.ctypes.data
-            + np.arange(size, dtype=np.uintp) * self._sequences.itemsize
+            + np.arange(size, dtype=np.uintp) * self._sequences.strides[0]
         ).astype(np.uintp)
 
     def fill(self, entries: Iterable[Entry]) -> Batch:
@@ -257,7 +314,7 @@ class _BatchBuffers:
             count = at + 1
             self._tokens[at] = entry.token
             self._positions[at] = entry.position
-            self._sequences[at] = entry.sequence
+            self._sequences[at] = entry.sequence, entry.sequence + self._shadow
             self._wanted[at] = entry.wanted
         return Batch(
             n_tokens=count,

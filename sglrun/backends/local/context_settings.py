@@ -4,12 +4,9 @@ from dataclasses import dataclass, replace
 
 from sglrun.backends.base import CTX_SIZE
 
-# The kernel for attention takes another path, and rounds differently, from 64 tokens
-# on and for exactly one. Multiples of 16 are the fastest below.
-EXACT_KERNEL_BATCH = 48
 # Sequences that a context keeps for itself, of the 256 that the library allows.
-OWN_SEQUENCES = 2
-_MOST_SEQUENCES = 256 - OWN_SEQUENCES
+OWN_SEQUENCES = 3
+MOST_SEQUENCES = 256 - OWN_SEQUENCES
 # Each sequence may hold one token twice, and there is room for those.
 _CELLS_A_SEQUENCE = 16
 
@@ -20,19 +17,19 @@ class ContextSettings:
 
     Attributes:
         cells: tokens that the KV cache holds, over all sequences.
-        sequences: sequences that may share it; at most 254.
+        sequences: sequences that may share it; at most 253.
         batch: tokens of one step.
         exact: logits are the same to the bit whatever else is in a step, whatever is
             cached and however it came there, for prompts up to the context's length,
             on one machine with one number of threads and weights that are quantized.
             Without it other company is rounded differently, a score by up to a
             hundredth and more after long prompts, and a close call may end
-            differently; prompts are read about a quarter faster, behind 2,000 tokens
-            twice as fast, and texts written as fast.
+            differently; prompts are read about a quarter faster, and texts written
+            as fast.
     """
 
     cells: int = CTX_SIZE
-    sequences: int = _MOST_SEQUENCES
+    sequences: int = MOST_SEQUENCES
     batch: int = 512
     exact: bool = True
 
@@ -41,12 +38,7 @@ class ContextSettings:
         """Tokens that may be counted on: each sequence may hold one of them twice."""
         return self.cells - self.sequences
 
-    @property
-    def kernel_batch(self) -> int:
-        """Tokens that one pass through the layers takes."""
-        return EXACT_KERNEL_BATCH if self.exact else self.batch
-
     def resized(self, cells: int) -> "ContextSettings":
         """Return the same for so many *cells*, shared by as many as they are worth."""
-        sequences = min(_MOST_SEQUENCES, cells // _CELLS_A_SEQUENCE)
+        sequences = min(MOST_SEQUENCES, cells // _CELLS_A_SEQUENCE)
         return replace(self, cells=cells, sequences=sequences)

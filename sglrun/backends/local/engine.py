@@ -6,7 +6,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from typing import TypeVar
 
+from sglrun.backends.local.attention import choose_attention
 from sglrun.backends.local.composition import TokenJoin
 from sglrun.backends.local.context import Context
 from sglrun.backends.local.context_settings import ContextSettings
@@ -14,7 +16,9 @@ from sglrun.backends.local.job import Job, ReadJob
 from sglrun.backends.local.model import Model
 from sglrun.backends.local.scheduler import Scheduler
 from sglrun.backends.local.tokenizer import Tokenizer
-from sglrun.errors import BackendError, BackendUnavailableError
+from sglrun.errors import BackendError, BackendUnavailableError, ModelError
+
+Result = TypeVar("Result")
 
 _Command = Callable[[], None]
 
@@ -33,7 +37,9 @@ class Engine:
         Raises:
             ModelError: there is no memory for the context.
         """
-        self._context = Context(model, tokenizer.size, settings)
+        self._model = model
+        self._allocate = partial(Context, model, tokenizer.size, settings)
+        self._context = self._allocate()
         self._scheduler = Scheduler(self._context)
         self._inbox: queue.SimpleQueue[_Command | None] = queue.SimpleQueue()
         # Written under the lock: nothing is put into the inbox once it is closed.
@@ -95,9 +101,7 @@ class Engine:
                 self.start(job)
             for job in jobs:
                 self.wait(job)
-            joined: Future[bool] = Future()
-            self._tell(partial(_answer, joined, self._scheduler.join, join))
-            if joined.result():
+            if self._ask(lambda: self._scheduler.join(join)):
                 return sum(len(job.prompt) - job.cached_tokens for job in jobs)
         raise BackendError(
             f"no room to join branches of {len(join.whole)} tokens: run fewer rows at "
@@ -106,16 +110,19 @@ class Engine:
 
     def forget(self) -> None:
         """Let go of every prefix that no running job needs; waits until it is done."""
-        done = threading.Event()
+        self._ask(self._scheduler.cache.clear)
 
-        def clear() -> None:
-            try:
-                self._scheduler.cache.clear()
-            finally:
-                done.set()
+    def expect(self, prefix: int) -> None:
+        """Note that prompts begin with *prefix* tokens alike; waits for what follows.
 
-        self._tell(clear)
-        done.wait()
+        Where another way of attention is faster for such prompts, the context is made
+        anew. That happens before anything was computed only, so that answers do not
+        depend on what else was asked.
+
+        Raises:
+            BackendError: the engine is closed.
+        """
+        self._ask(lambda: self._prepare(prefix))
 
     @property
     def can_join(self) -> bool:
@@ -135,6 +142,32 @@ class Engine:
             self._inbox.put(None)
         self._thread.join()
         self._context.close()
+
+    def _prepare(self, prefix: int) -> None:
+        context = self._context
+        chosen = choose_attention(self._model.library, context.settings, prefix)
+        if not context.is_new or chosen == context.attention:
+            return
+        context.close()
+        try:
+            self._context = self._allocate(prefix=prefix)
+        except ModelError:  # it takes more memory
+            self._context = self._allocate()
+        self._scheduler = Scheduler(self._context)
+
+    def _ask(self, function: Callable[[], Result]) -> Result:
+        """Return what *function* does in the engine's thread, between two steps."""
+        answer: Future[Result] = Future()
+
+        def call() -> None:
+            try:
+                answer.set_result(function())
+            except Exception as exc:  # handed to who waits, and to the engine
+                answer.set_exception(exc)
+                raise
+
+        self._tell(call)
+        return answer.result()
 
     def _tell(self, command: _Command) -> None:
         with self._lock:
@@ -174,13 +207,3 @@ class Engine:
             if command is None:
                 return False
             command()
-
-
-def _answer(
-    future: Future[bool], function: Callable[[TokenJoin], bool], join: TokenJoin
-) -> None:
-    try:
-        future.set_result(function(join))
-    except Exception as exc:  # handed to who waits, and to the engine
-        future.set_exception(exc)
-        raise

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice, repeat
 from pathlib import Path
 
+from sglrun.backends.local.attention import most_at_once
 from sglrun.backends.local.context_settings import OWN_SEQUENCES, ContextSettings
 from sglrun.backends.local.gguf import Header, read_header
 from sglrun.backends.local.machine import usable_memory
@@ -41,7 +42,7 @@ class Footprint:
 
     def working(self, settings: ContextSettings) -> int:
         """Return what is taken beside the weights, and cannot be dropped."""
-        rows = settings.sequences + OWN_SEQUENCES + settings.kernel_batch
+        rows = settings.sequences + OWN_SEQUENCES + most_at_once(settings)
         return self.token * settings.cells + self.logits * rows
 
 

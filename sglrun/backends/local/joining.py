@@ -11,15 +11,6 @@ from sglrun.backends.local.radix import Match, Tokens
 class Joiner(Protocol):
     """What the joining needs of a context."""
 
-    @property
-    def room(self) -> int:
-        """Tokens that can be appended before ``compact`` is called for."""
-        ...
-
-    def compact(self) -> None:
-        """Free the cells that were let go of."""
-        ...
-
     def append(self, source: int, target: int, span: range, shift: int) -> bool:
         """Let *target* go on with a moved copy of cells of *source*."""
         ...
@@ -47,13 +38,10 @@ def join_branches(
     needed = len(join.whole) - len(join.base) - len(first)
     if not cache.make_room(needed, 2):
         return False
-    if needed > context.room:
-        cache.thin_out()
-        context.compact()
     texts = [join.base + branch for branch in others]
     sources = [holder(text) for text in texts]
     begun = holder(join.base + first)
-    if begun is None or None in sources or needed > context.room:
+    if begun is None or None in sources:
         return False
     length = len(join.base) + len(first)
     target = cache.take(begun, length)

@@ -166,6 +166,7 @@ SIGNATURES: Mapping[str, tuple[object, tuple[object, ...]]] = {
     "llama_log_set": (None, (_pointer, _pointer)),
     "ggml_log_set": (None, (_pointer, _pointer)),
     "llama_backend_init": (None, ()),
+    "llama_print_system_info": (c.c_char_p, ()),
     "llama_model_default_params": (ModelParams, ()),
     "llama_context_default_params": (ContextParams, ()),
     "llama_model_load_from_file": (_pointer, (c.c_char_p, ModelParams)),

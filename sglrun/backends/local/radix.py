@@ -8,7 +8,7 @@ Rule: pure bookkeeping. It touches no cell; it tells what its owner must free.
 """
 
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from sglrun.backends.local.horizon import Horizon
 
@@ -26,6 +26,7 @@ class Node:
         children: the nodes after it, by their first token.
         holder: a sequence that begins with its tokens; every leaf has one.
         locks: who needs it to stay as it is.
+        needed: locks of it and of all that go on from it.
         used: when it was last needed, as a count of calls.
         used_at: the same, as tokens computed until then.
     """
@@ -36,6 +37,7 @@ class Node:
     children: "dict[int, Node]" = field(default_factory=dict)
     holder: int | None = None
     locks: int = 0
+    needed: int = 0
     used: int = 0
     used_at: int = 0
 
@@ -102,7 +104,7 @@ class RadixTree:
             self._use(node, 0)
             return Inserted(node, (holder,))
         rest = tokens[node.depth :]
-        self._horizon.note_new(rest)
+        self._horizon.note_new(tokens, node.depth)
         leaf = Node(rest, len(tokens), node, holder=holder)
         self._use(leaf, 0)
         node.children[rest[0]] = leaf
@@ -112,11 +114,15 @@ class RadixTree:
     def lock(self, node: Node) -> None:
         """Keep *node* and its holder until as many ``unlock``."""
         node.locks += 1
+        for passed in _path(node):
+            passed.needed += 1
 
     def unlock(self, node: Node) -> tuple[int, ...]:
         """Undo one ``lock``; return sequences that are no longer needed."""
         node.locks -= 1
-        self._use(node, 0)
+        for passed in _path(node):
+            passed.needed -= 1
+            self._use(passed, 0)
         return _released_by(node)
 
     def evict(self) -> Cut | None:
@@ -133,8 +139,9 @@ class RadixTree:
         for node in reversed(self._nodes()):  # leaves first, then what they lay on
             oldest = self._horizon.oldest(len(node.edge))
             if node.used_at < oldest and _is_evictable(node):
-                self._horizon.note_given_up(node.edge, node.used_at)
-                cut = self.cut(node, _parent(node).depth)
+                start = _parent(node).depth
+                self._horizon.note_given_up(_text(node), start, node.used_at)
+                cut = self.cut(node, start)
                 cuts[cut.holder] = cut
         return list(cuts.values())
 
@@ -162,15 +169,7 @@ class RadixTree:
 
     def locked_size(self) -> int:
         """Return how many tokens cannot be evicted."""
-        kept: set[int] = set()
-        total = 0
-        for node in self._nodes():
-            if node.locks:
-                for passed in _path(node):
-                    if id(passed) not in kept:
-                        kept.add(id(passed))
-                        total += len(passed.edge)
-        return total
+        return sum(len(node.edge) for node in self._nodes() if node.needed)
 
     def holders(self) -> tuple[int, ...]:
         """Return the sequences that the tree needs."""
@@ -197,9 +196,12 @@ class RadixTree:
         return found
 
     def _use(self, node: Node, reused: int) -> None:
-        """Note that *node* is used now, and *reused* tokens of it again."""
+        """Note that *node* is used now, and *reused* tokens of it again.
+
+        Of what stays anyway that tells nothing.
+        """
         self._calls += 1
-        if reused:
+        if reused and not node.needed:
             self._horizon.note_reuse(reused, node.used_at)
         node.used = self._calls
         node.used_at = self._horizon.computed
@@ -212,6 +214,7 @@ def _split(node: Node, length: int) -> Node:
         node.edge[:length],
         parent.depth + length,
         parent,
+        needed=node.needed,
         used=node.used,
         used_at=node.used_at,
     )
@@ -227,6 +230,10 @@ def _path(node: Node) -> list[Node]:
         found.append(node)
         node = node.parent
     return found
+
+
+def _text(node: Node) -> Tokens:
+    return tuple(chain.from_iterable(passed.edge for passed in _path(node)[::-1]))
 
 
 def _holder_below(node: Node) -> int:

@@ -34,7 +34,10 @@ class Scheduler:
         self._context = context
         settings = context.settings
         self.cache = PrefixCache(
-            context, cells=settings.tokens, sequences=settings.sequences
+            context,
+            cells=settings.tokens,
+            sequences=settings.sequences,
+            worth=context.attention.worth,
         )
         self._waiting = WaitingLine()
         self._running = RunningJobs(self.cache, self._waiting)
@@ -67,9 +70,6 @@ class Scheduler:
         self._drop_cancelled()
         self._admit()
         entries, served = self._plan()
-        if len(entries) > self._context.room:
-            self.cache.thin_out()
-            self._context.compact()
         self._context.tidy()
         if entries and self._context.decode(entries) == CACHE_FULL:
             self._relieve()
@@ -95,11 +95,23 @@ class Scheduler:
             match = self.cache.match(job.prompt)
             if self._running.usable(match) < match.length:
                 continue  # a running prompt computes what it begins with
+            if self._is_crowded(job, match.length):
+                return
             if not self._running.begin(job):
                 return
             self._waiting.take(job)
             if len(self._running) >= JOBS_AT_ONCE:
                 return
+
+    def _is_crowded(self, job: Job, known: int) -> bool:
+        """Return whether *job*, with *known* tokens, would rather slow the others down.
+
+        A pass over the layers takes a while however few tokens it has, so the more
+        jobs share it, the better; but each makes all others pass over its cells.
+        """
+        own = len(job.prompt) - known + job.share * len(job.lane_cells)
+        running = len(self._running)
+        return running**2 * own > self._context.attention.crowd
 
     def _plan(self) -> tuple[list[Entry], list[tuple[Lane, range, int]]]:
         """Return the next step: its tokens; whose they are, where, and from which."""

@@ -4,13 +4,21 @@ import pytest
 
 from sglrun.backends.local.horizon import Horizon
 
+WORTH = 11_000
 
-def learned(*reused: tuple[int, int], computed: int = 20_000) -> Horizon:
+
+def learned(
+    *reused: tuple[int, int], computed: int = 20_000, worth: int = WORTH
+) -> Horizon:
     """Return a horizon that was told of *reused*: how many tokens, and how late."""
-    horizon = Horizon()
-    horizon.computed = computed
+    horizon = Horizon(worth)
+    for _ in range(4):
+        horizon.advance(computed // 4)
     for tokens, age in reused:
-        horizon.note_reuse(tokens, computed - age)
+        horizon.note_reuse(tokens, horizon.computed - age)
+    horizon.computed = computed
+    for _ in range(4):
+        horizon.advance(0)
     return horizon
 
 
@@ -19,6 +27,28 @@ def test_no_document_is_given_up_before_anything_is_known() -> None:
     assert learned(computed=8191).oldest(256) == 0
     assert learned(computed=8191).oldest(255) == 8191 - 1024
     assert learned(computed=8192).oldest(256) == 8192 - 1024
+
+
+def test_where_it_costs_more_to_pass_over_less_is_kept() -> None:
+    """Nothing is kept longer than pays if one of twelve runs is used again."""
+    assert learned(worth=2000).oldest(300) == 20_000 - 256
+    assert learned((5_000, 3000), worth=11_000).oldest(300) == 20_000 - 1024
+    assert learned((50_000, 3000), worth=2_000).oldest(300) == 20_000 - 4096
+
+
+def test_an_answer_is_kept_until_a_program_can_go_on_from_it() -> None:
+    """For three steps, however many tokens they have, unless hardly any does."""
+    horizon = Horizon(2000)
+    for _ in range(10):
+        horizon.advance(500)
+    kept = horizon.oldest(60)
+    for number in range(6):
+        horizon.note_given_up((number,) * 60, 20, 4000)
+    dropped = horizon.oldest(60)
+    horizon.note_new((3,) * 60, 20)
+    again = horizon.oldest(60)
+
+    assert (kept, dropped, again) == (3500, 5000, 3500)
 
 
 @pytest.mark.parametrize(
@@ -47,22 +77,24 @@ def test_what_was_given_up_too_soon_is_missed() -> None:
     document = tuple(range(2000))
     for turn in range(60):
         begun = horizon.computed
-        horizon.note_given_up((*document, turn), begun)
-        horizon.computed += 3000
-        horizon.note_new((*document[:1500], -1))
-        horizon.note_new((*document[:15], -1))
+        horizon.note_given_up((*document, turn), 100, begun)
+        for _ in range(4):
+            horizon.advance(750)
+        horizon.note_new((*document[:1500], -1), 50)
+        horizon.note_new((*document[:15], -1), 0)
+        horizon.note_new((-1, *document[:1500]), 0)
 
     assert horizon.oldest(300) == horizon.computed - 4096
-    assert horizon._reused[2] == 60 * 1501
+    assert horizon._reused[2] == 60 * (1488 - 50)
 
 
 def test_what_was_given_up_is_remembered_for_a_while() -> None:
     """The memory of it does not grow for ever."""
     horizon = learned()
-    for number in range(6000):
-        horizon.note_given_up((number,) * 16, 0)
-    horizon.note_new((1,) * 16)
-    horizon.note_new((5999,) * 16)
+    for number in range(20_000):
+        horizon.note_given_up((number,) * 16, 0, 0)
+    horizon.note_new((1,) * 16, 0)
+    horizon.note_new((19_999,) * 16, 0)
 
-    assert len(horizon._given_up) == 4095
+    assert len(horizon._given_up) == 16_383
     assert sum(horizon._reused) == 16

@@ -614,7 +614,7 @@ def test_a_run_creates_it_by_name(created: LocalBackend, model_path: Path) -> No
     assert (created.kind, created.model) == ("local", model_path.stem)
     assert created.chat_template.name == "qwen"
     assert (info["context_length"], info["cached_tokens"]) == (8192, 0)
-    assert info["max_total_tokens"] == 9000 - 254
+    assert info["max_total_tokens"] == 9000 - 253
     assert info["exact"] is True
 
 

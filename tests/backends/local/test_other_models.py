@@ -1,13 +1,16 @@
 """Models that are not the bundled one."""
 
+import platform
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sglrun.backends.base import Request, SelectRequest
+from sglrun.backends.local import attention
 from sglrun.backends.local.backend import LocalBackend
 from sglrun.backends.local.context import Context, Entry, Logits
 from sglrun.backends.local.context_settings import ContextSettings
@@ -72,6 +75,14 @@ def in_company(
     return alone, beside, after[::-1]
 
 
+@pytest.fixture(params=["flash", "blocks"])
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever the prompts have in common, one kernel or the other is used."""
+    longest = 0 if request.param == "blocks" else 100_000
+    monkeypatch.setattr(attention, "_LONG_PREFIX", longest)
+
+
+@pytest.mark.usefixtures("kernel")
 def test_weights_in_large_blocks_are_exact(tmp_path: Path, model_path: Path) -> None:
     """Types that the library multiplies in another way where there are many tokens."""
     path = write_llama(tmp_path / "k.gguf", model_path, kind=Q4_K)
@@ -79,6 +90,50 @@ def test_weights_in_large_blocks_are_exact(tmp_path: Path, model_path: Path) -> 
 
     assert beside == alone
     assert after == alone
+
+
+def test_what_all_prompts_begin_with_decides_how_they_are_read(
+    tmp_path: Path, model_path: Path
+) -> None:
+    """Before anything is computed; what is asked meanwhile does not."""
+    path = write_llama(tmp_path / "a.gguf", model_path)
+    settings = ContextSettings(cells=2048, sequences=20)
+    long, short = Prompt(text="Ships. " * 700), Prompt(text="Ships. " * 20)
+    ways, answers = [], []
+    for first, then in ((long, short), (short, long)):
+        backend = LocalBackend(path, settings=settings)
+        backend.cache_prefix(first)
+        backend.cache_prefix(then)
+        ways.append(backend._runtime.engine._context.attention)
+        answers.append(answer(backend, first.text))
+        backend.close()
+
+    has_blocks = platform.machine() == "x86_64"
+    assert ways[0] is (attention.BLOCKS if has_blocks else attention.FLASH)
+    assert ways[1] is attention.FLASH
+    assert all(answers)
+
+
+def test_a_context_that_has_no_room_for_the_other_way_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, model_path: Path
+) -> None:
+    """It takes more memory; without it, prompts are read as they were to be before."""
+    path = write_llama(tmp_path / "a.gguf", model_path)
+    settings = ContextSettings(cells=2048, sequences=20)
+    backend = LocalBackend(path, settings=settings)
+    allocate = Context.__init__
+
+    def short_of_memory(*args: Any, prefix: int = 0, **more: Any) -> None:
+        if prefix:
+            raise ModelError("no room")
+        allocate(*args, prefix=prefix, **more)
+
+    monkeypatch.setattr(Context, "__init__", short_of_memory)
+    backend.cache_prefix(Prompt(text="Ships. " * 700))
+    written = answer(backend, "Ships")
+    backend.close()
+
+    assert written
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -121,6 +176,7 @@ def test_a_window_changes_nothing_for_who_forks_behind_it(
     np.testing.assert_allclose(beside, alone, atol=0 if exact else 0.5)
 
 
+@pytest.mark.usefixtures("kernel")
 def test_a_model_with_a_window_answers_alike_in_company(
     tmp_path: Path, model_path: Path
 ) -> None:

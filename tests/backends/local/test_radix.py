@@ -11,7 +11,7 @@ class Owner:
     """An owner of sequences: it knows what each holds, and obeys the tree."""
 
     def __init__(self) -> None:
-        self.horizon = Horizon()
+        self.horizon = Horizon(11_000)
         self.tree = RadixTree(self.horizon)
         self.held: dict[int, Tokens] = {}
         self._next = 0
@@ -115,7 +115,7 @@ def test_the_least_recently_used_leaf_goes_first() -> None:
 
 def test_locked_tokens_stay() -> None:
     """A locked leaf is not given up, and a locked inner node keeps its own holder."""
-    tree = RadixTree(Horizon())
+    tree = RadixTree(Horizon(11_000))
     inner = tree.insert((1, 2), 0).node
     tree.lock(inner)
     tree.insert((1, 2, 3), 1)
@@ -129,7 +129,7 @@ def test_locked_tokens_stay() -> None:
 
 def test_a_holder_is_released_when_its_node_is_no_leaf() -> None:
     """A run that goes on from another takes over its tokens, once it is unlocked."""
-    tree = RadixTree(Horizon())
+    tree = RadixTree(Horizon(11_000))
     inner = tree.insert((1, 2), 0).node
     tree.lock(inner)
 
@@ -140,7 +140,7 @@ def test_a_holder_is_released_when_its_node_is_no_leaf() -> None:
 
 def test_known_tokens_need_no_second_holder() -> None:
     """Inserting a run that the tree has gives the sequence back."""
-    tree = RadixTree(Horizon())
+    tree = RadixTree(Horizon(11_000))
     tree.insert((1, 2, 3), 0)
 
     assert tree.insert((1, 2, 3), 1).released == (1,)
@@ -149,7 +149,7 @@ def test_known_tokens_need_no_second_holder() -> None:
 
 def test_a_cut_may_end_inside_an_edge_or_before_it() -> None:
     """What remains after a cut is what its holder still holds."""
-    tree = RadixTree(Horizon())
+    tree = RadixTree(Horizon(11_000))
     tree.insert((1, 2, 3, 4), 0)
     node = tree.insert((1, 2, 5, 6), 1).node
 
