@@ -26,9 +26,10 @@ from functools import partial
 from sglrun.backends.base import Request, SelectRequest
 from sglrun.backends.local import store
 from sglrun.backends.local.backend import LocalBackend
-from sglrun.backends.local.context import Context, Entry
+from sglrun.backends.local.context import Context
 from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.backends.local.machine import usable_processors
+from sglrun.backends.local.step import Entry
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 

@@ -4,9 +4,10 @@ from typing import Protocol
 
 from sglrun.backends.local.attention import Attention
 from sglrun.backends.local.cache import Cells
-from sglrun.backends.local.context import Entry, Logits
+from sglrun.backends.local.context import Logits
 from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.backends.local.joining import Joiner
+from sglrun.backends.local.step import Entry
 
 
 class Computer(Cells, Joiner, Protocol):
@@ -14,10 +15,6 @@ class Computer(Cells, Joiner, Protocol):
 
     settings: ContextSettings
     attention: Attention
-
-    def tidy(self) -> None:
-        """Call ``compact`` where that saves more time than it takes."""
-        ...
 
     def decode(self, entries: list[Entry]) -> int:
         """Compute a step; 0, or ``CACHE_FULL`` with nothing changed."""

@@ -6,9 +6,10 @@ Rule: only the engine's thread may touch a context.
 import ctypes
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import isfinite
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,33 +22,23 @@ from sglrun.backends.local.context_settings import (
     ContextSettings,
 )
 from sglrun.backends.local.kv_memory import KVMemory
-from sglrun.backends.local.layout import Batch
 from sglrun.backends.local.library import with_reason
 from sglrun.backends.local.machine import give_back, usable_processors
 from sglrun.backends.local.model import Model
+from sglrun.backends.local.step import Entry, StepBuffers
 from sglrun.errors import BackendError, ModelError
 
 Logits = NDArray[np.float32]
 
+Placed = TypeVar("Placed")
+
 CACHE_FULL = 1
 
-# Cells are looked through each time that so many more tokens are computed.
-_LOOK_AGAIN = 32
-# What it takes to move a cell, 45 µs, beside half of passing over one for one token,
-# 0.22 µs; for the model that comes with it, on two cores.
-_MOVE = 40
+# What it takes to move a cell, 45 µs, beside half of what it takes to compute a token,
+# for the model that comes with it, on two cores.
+_MOVE = 0.018
 # Tokens that pad steps, before their cells are let go of.
 _MOST_PADS = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One token of a step: where it stands and whether its logits are wanted."""
-
-    token: int
-    position: int
-    sequence: int
-    wanted: bool
 
 
 class Context:
@@ -108,11 +99,10 @@ class Context:
         self._map = CellMap(settings.cells, attention.block)
         self._memory = KVMemory(library, handle, settings.sequences, shadow)
         self._pads = settings.sequences + OWN_SEQUENCES - 1
-        self._batch = _BatchBuffers(params.n_batch, shadow)
+        self._batch = StepBuffers(params.n_batch, shadow)
         self._indices: list[int] = []  # where the entries of the last step stand in it
         self.is_new = True
         self._is_shifted = False  # cells were moved since the last step
-        self._until_look = _LOOK_AGAIN  # tokens until cells are looked at again
         self._compute([Entry(0, 0, self._memory.spare, wanted=False)])
         sample = self._memory.state(self._memory.spare)
         self._memory.remove(self._memory.spare)
@@ -130,11 +120,14 @@ class Context:
         Raises:
             RuntimeError: the library refused the step.
         """
-        alone = self.settings.exact and len(entries) % self.attention.batch == 1
-        padded = [*entries, *self._padding(alone)]
-        cells = self._find_room(partial(self._place, padded))
-        if cells is None:
+        placed = self._find_room(partial(self._place, entries))
+        if placed is not None and self._is_sparse():
+            self._let_go(placed[0])
+            self.compact()
+            placed = self._place(entries)
+        if placed is None:
             return CACHE_FULL
+        padded, cells = placed
         order = np.argsort(cells)
         self.is_new = False
         self._memory.open([cells[at] for at in order], self._map.top)
@@ -142,7 +135,6 @@ class Context:
         self._indices = np.argsort(order).tolist()
         if self._map.length(self._pads) >= _MOST_PADS:
             self.truncate(self._pads, 0)
-        self._until_look -= len(entries)
         return 0
 
     def logits(self, index: int) -> Logits:
@@ -183,7 +175,8 @@ class Context:
         there was room.
         """
         memory = self._memory
-        self._settle()
+        if not self._settle():
+            return False
         state = memory.state_of(source, span.start, span.stop)
         cells = self._find_room(partial(self._extend, target, len(span)))
         if cells is None:
@@ -196,53 +189,55 @@ class Context:
         self._is_shifted = self._is_shifted or shift != 0
         return True
 
-    def tidy(self) -> None:
-        """Call ``compact`` where passing over cells that nobody holds takes longer.
-
-        With each token computed that takes longer, and about as many are let go of.
-        """
-        if self._until_look > 0:
-            return
-        self._until_look = _LOOK_AGAIN
-        taken = self._map.taken
-        if (self._map.top - taken) ** 2 > _MOVE * taken:
-            self.compact()
-
     def compact(self) -> None:
         """Move cells down to where there is room; logits are not valid afterwards.
 
         Holds a copy of them while it lasts.
         """
-        self._settle()
+        if not self._settle():
+            return
         self.truncate(self._pads, 0)
         between = self._map.close_up()
         if between:
             self._memory.close_up(between, self._map.gaps(), self._map.top)
 
     def _padding(self, count: int) -> list[Entry]:
-        """Return *count* tokens for a step that means nothing to anybody.
-
-        One token by itself goes another way through the kernels than two.
-        """
+        """Return *count* tokens for a step that mean nothing to anybody."""
         start = self._map.length(self._pads)
         return [
             Entry(0, start + number, self._pads, wanted=False)
             for number in range(count)
         ]
 
-    def _place(self, entries: list[Entry]) -> list[int] | None:
-        """Return a cell for each entry, or ``None`` where there is no room."""
-        counts = Counter(entry.sequence for entry in entries)
-        before = {sequence: self._map.length(sequence) for sequence in counts}
+    def _place(self, entries: list[Entry]) -> tuple[list[Entry], list[int]] | None:
+        """Return what to compute for *entries*, and a cell for each, if there is room.
+
+        One token by itself goes another way through the kernels than several, so it is
+        given company.
+        """
+        is_alone = self.settings.exact and len(entries) % self.attention.batch == 1
+        padded = [*entries, *self._padding(is_alone)]
         cells: dict[int, Iterator[int]] = {}
-        for sequence, count in counts.items():
+        for sequence, count in _counts(padded).items():
             new = self._extend(sequence, count)
             if new is None:
-                for begun in cells:
-                    self._map.cut(begun, before[begun])
+                self._let_go([each for each in padded if each.sequence in cells])
                 return None
             cells[sequence] = iter(new)
-        return [next(cells[entry.sequence]) for entry in entries]
+        return padded, [next(cells[entry.sequence]) for entry in padded]
+
+    def _let_go(self, entries: list[Entry]) -> None:
+        """Undo ``_place``."""
+        for sequence, count in _counts(entries).items():
+            self._map.cut(sequence, self._map.length(sequence) - count)
+
+    def _is_sparse(self) -> bool:
+        """Return whether passing over cells that nobody holds takes longer than moving.
+
+        With each token computed that takes longer, and about as many are let go of.
+        """
+        taken = self._map.taken
+        return (self._map.top - taken) ** 2 > _MOVE * self.attention.worth * taken
 
     def _extend(self, sequence: int, count: int) -> list[int] | None:
         """Return *count* more cells for *sequence*, or ``None`` without room."""
@@ -250,21 +245,20 @@ class Context:
             return None
         return self._map.extend(sequence, count)
 
-    def _find_room(self, call: Callable[[], list[int] | None]) -> list[int] | None:
-        """Return the cells that *call* does, once cells have moved if it must be."""
-        cells = call()
-        if cells is None:
+    def _find_room(self, call: Callable[[], Placed | None]) -> Placed | None:
+        """Return what *call* does, once cells have moved if it must be."""
+        placed = call()
+        if placed is None:
             self.compact()
-            cells = call()
-        return cells
+            placed = call()
+        return placed
 
     def _move_end(self, sequence: int) -> bool:
         """Copy the end of *sequence* to where it can go on, if there is room."""
-        self._settle()
-        end = self._map.length(sequence)
-        cells = self._map.move_end(sequence)
+        cells = self._map.move_end(sequence) if self._settle() else None
         if cells is None:
             return False
+        end = self._map.length(sequence)
         start = end - len(cells)
         memory = self._memory
         state = memory.state_of(sequence, start, end)
@@ -275,10 +269,20 @@ class Context:
         memory.remove(memory.spare)
         return True
 
-    def _settle(self) -> None:
-        """See that cells are turned to their place: they are by the next step."""
-        if self._is_shifted:
-            self.decode(self._padding(2))
+    def _settle(self) -> bool:
+        """See that cells are turned to their place; return whether they are.
+
+        That takes a step, and a step takes room.
+        """
+        if not self._is_shifted:
+            return True
+        entries = self._padding(2)
+        cells = self._map.extend(self._pads, len(entries))
+        if cells is None:
+            return False
+        self._memory.open(cells, self._map.top)
+        self._compute(entries)
+        return True
 
     def _compute(self, entries: list[Entry]) -> None:
         code = self._library.llama_decode(self._handle, self._batch.fill(entries))
@@ -293,39 +297,5 @@ class Context:
             self._library.llama_free(handle)
 
 
-class _BatchBuffers:
-    """The arrays that a step is handed to the library in."""
-
-    def __init__(self, size: int, shadow: int) -> None:
-        self._shadow = shadow
-        self._tokens = np.zeros(size, np.int32)
-        self._positions = np.zeros(size, np.int32)
-        self._counts = np.full(size, 2 if shadow else 1, np.int32)
-        self._sequences = np.zeros((size, 2), np.int32)
-        self._wanted = np.zeros(size, np.int8)
-        self._addresses = (
-            self._sequences.ctypes.data
-            + np.arange(size, dtype=np.uintp) * self._sequences.strides[0]
-        ).astype(np.uintp)
-
-    def fill(self, entries: Iterable[Entry]) -> Batch:
-        count = 0
-        for at, entry in enumerate(entries):
-            count = at + 1
-            self._tokens[at] = entry.token
-            self._positions[at] = entry.position
-            self._sequences[at] = entry.sequence, entry.sequence + self._shadow
-            self._wanted[at] = entry.wanted
-        return Batch(
-            n_tokens=count,
-            token=_address(self._tokens, ctypes.c_int32),
-            embd=None,
-            pos=_address(self._positions, ctypes.c_int32),
-            n_seq_id=_address(self._counts, ctypes.c_int32),
-            seq_id=_address(self._addresses, ctypes.POINTER(ctypes.c_int32)),
-            logits=_address(self._wanted, ctypes.c_int8),
-        )
-
-
-def _address(array: NDArray[np.generic], kind: type) -> object:
-    return ctypes.cast(array.ctypes.data, ctypes.POINTER(kind))
+def _counts(entries: Iterable[Entry]) -> Counter[int]:
+    return Counter(entry.sequence for entry in entries)

@@ -10,10 +10,11 @@ from collections import deque
 from sglrun.backends.local.cache import PrefixCache
 from sglrun.backends.local.composition import TokenJoin
 from sglrun.backends.local.computer import Computer
-from sglrun.backends.local.context import CACHE_FULL, Entry
+from sglrun.backends.local.context import CACHE_FULL
 from sglrun.backends.local.job import Job, Lane
 from sglrun.backends.local.joining import join_branches
 from sglrun.backends.local.running_jobs import RunningJobs
+from sglrun.backends.local.step import Entry
 from sglrun.backends.local.waiting_line import WaitingLine
 from sglrun.errors import BackendError, BadRequestError
 
@@ -70,7 +71,6 @@ class Scheduler:
         self._drop_cancelled()
         self._admit()
         entries, served = self._plan()
-        self._context.tidy()
         if entries and self._context.decode(entries) == CACHE_FULL:
             self._relieve()
         else:

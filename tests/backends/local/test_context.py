@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sglrun.backends.local.context import CACHE_FULL, Context, Entry, Logits
+from sglrun.backends.local.context import CACHE_FULL, Context, Logits
 from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.backends.local.model import Model
+from sglrun.backends.local.step import Entry
 from sglrun.backends.local.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.engine
@@ -133,10 +134,10 @@ def test_what_is_moved_stays_what_it_was(
     context.truncate(0, 0)
     read(context, tokens[:60], sequence=1)
     read(context, tokens[:45])
+    before = context._map.top
     context.truncate(1, 0)
     read(context, tokens[:3], sequence=1)
     context.fork(0, 2, 45)
-    before = context._map.top
     context.compact()
 
     assert context._map.top < before - 40
@@ -180,6 +181,26 @@ def test_a_moved_copy_leaves_the_others_as_they_are(
     assert np.array_equal(moved_then, joined)
 
 
+def test_a_copy_that_fills_the_cache_is_turned_once_there_is_room(
+    context: Context, text: tuple[int, ...]
+) -> None:
+    """That takes a step of its own, for which there may be no cells."""
+    read(context, text[:100])
+    context.fork(0, 1, 80)
+    context.append(0, 1, range(60, 76), 20)
+    alone = read(context, text[:5], start=96, sequence=1)
+    context.truncate(1, 80)
+    read(context, text[:136], sequence=2)
+    filled = context.append(0, 1, range(60, 76), 20)
+    five = [Entry(token, 96 + n, 1, n == 4) for n, token in enumerate(text[:5])]
+    full = context.decode(five)
+    context.truncate(2, 20)
+
+    assert filled
+    assert full == CACHE_FULL
+    assert np.array_equal(read(context, text[:5], start=96, sequence=1), alone)
+
+
 def test_one_token_by_itself_is_as_in_company(
     context: Context, text: tuple[int, ...]
 ) -> None:
@@ -196,19 +217,17 @@ def test_cells_that_were_let_go_of_are_cleared_away_in_time(
 ) -> None:
     """They are, once there are many of them beside those that are held."""
     context = Context(model, Tokenizer(model).size, ContextSettings(cells=2048))
+    tops = []
     for sequence in range(9):
         read(context, text[:100], sequence=sequence)
-    context.tidy()
-    whole = context._map.top
+    tops.append(context._map.top)
     for sequence in range(1, 8):
         context.truncate(sequence, 0)
-    read(context, text[100:150], start=100, sequence=8)
-    cluttered = context._map.top
-    context.tidy()
-    cleared = context._map.top
+        read(context, text[100 + sequence :][:1], start=99 + sequence, sequence=8)
+        tops.append(context._map.top)
     context.close()
 
-    assert (whole, cluttered, cleared) == (900, 950, 250)
+    assert tops[:5] == [900, 901, 902, 903, 500 + 4 + 1]  # with what pads a step
 
 
 NO_ROOM = """

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from sglrun.backends.local import gguf
 from sglrun.backends.local.backend import LocalBackend
-from sglrun.backends.local.context import Entry
 from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.backends.local.footprint import (
     Footprint,
@@ -19,6 +18,7 @@ from sglrun.backends.local.footprint import (
     read_footprint,
     size_text,
 )
+from sglrun.backends.local.step import Entry
 from sglrun.errors import ModelError
 
 GB = 10**9

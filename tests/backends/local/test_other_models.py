@@ -12,9 +12,10 @@ import pytest
 from sglrun.backends.base import Request, SelectRequest
 from sglrun.backends.local import attention
 from sglrun.backends.local.backend import LocalBackend
-from sglrun.backends.local.context import Context, Entry, Logits
+from sglrun.backends.local.context import Context, Logits
 from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.backends.local.model import Model
+from sglrun.backends.local.step import Entry
 from sglrun.backends.local.tokenizer import Tokenizer
 from sglrun.errors import BackendError, ModelError
 from sglrun.lang.prompt import Prompt
