@@ -157,3 +157,18 @@ def test_a_cut_may_end_inside_an_edge_or_before_it() -> None:
     assert tree.match((1, 2, 5, 6)).length == 3
     assert tree.cut(node, 1) == Cut(1)
     assert (tree.match((1, 2, 5)).length, tree.size) == (2, 4)
+
+
+def test_use_of_what_stays_anyway_tells_nothing() -> None:
+    """What a running text shares is used again and again; what is idle counts."""
+    horizon = Horizon(11_000)
+    tree = RadixTree(horizon)
+    text = tuple(range(20))
+    node = tree.insert((*text, 1), 0).node
+    tree.lock(node)
+    tree.match((*text, 2))
+    while_needed = sum(horizon._reused)
+    tree.unlock(node)
+    tree.match((*text, 3))
+
+    assert (while_needed, sum(horizon._reused)) == (0, 20)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sglrun.backends.local import job as job_module
 from sglrun.backends.local import running_jobs as running_jobs_module
-from sglrun.backends.local.attention import FLASH
+from sglrun.backends.local.attention import BLOCKS, FLASH, Attention
 from sglrun.backends.local.composition import TokenJoin
 from sglrun.backends.local.context import CACHE_FULL, Logits
 from sglrun.backends.local.context_settings import ContextSettings
@@ -490,6 +490,27 @@ def test_what_was_written_is_known_afterwards() -> None:
     finish(scheduler)
 
     assert second.cached_tokens == len(PREFIX) + 9
+
+
+@pytest.mark.parametrize(
+    ("attention", "own", "widest"),
+    [(FLASH, 30, 40), (BLOCKS, 30, 17), (BLOCKS, 900, 4)],
+)
+def test_no_more_run_at_once_than_pays(
+    attention: Attention, own: int, widest: int
+) -> None:
+    """Each looks at the cells of all, so the more each has the fewer run at once."""
+    context = FakeContext(cells=64_000, sequences=200, batch=64)
+    context.attention = attention
+    scheduler = Scheduler(context)
+    for number in range(40):
+        scheduler.add(Walk((number + 5,) * own, 3))
+    running = []
+    while not scheduler.is_idle:
+        scheduler.step()
+        running.append(len(scheduler._running))
+
+    assert max(running) == widest
 
 
 def test_what_nobody_asks_for_again_is_given_up_in_time() -> None:
