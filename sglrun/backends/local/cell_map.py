@@ -24,11 +24,6 @@ class CellMap:
         self._held: dict[int, list[int]] = {}
 
     @property
-    def sequences(self) -> tuple[int, ...]:
-        """Those that hold cells."""
-        return tuple(self._held)
-
-    @property
     def top(self) -> int:
         """The first cell above all that are held."""
         used = np.flatnonzero(self._uses)
@@ -43,16 +38,12 @@ class CellMap:
         """Return how many tokens *sequence* has."""
         return len(self._held.get(sequence, ()))
 
-    def is_held(self, cell: int) -> bool:
-        """Return whether any sequence holds *cell*."""
-        return bool(self._uses[cell])
-
     def is_blocked(self, sequence: int) -> bool:
         """Return whether the next token's cell is another's, so that it has to move."""
         held = self._held.get(sequence)
         if not held or len(held) % self._block == 0:
             return False
-        return self.is_held(held[-1] + 1)
+        return bool(self._uses[held[-1] + 1])
 
     def extend(self, sequence: int, count: int) -> list[int] | None:
         """Return *count* more cells for *sequence*, or ``None`` where there is no room.

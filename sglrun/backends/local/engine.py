@@ -116,7 +116,7 @@ class Engine:
         """Note that prompts begin with *prefix* tokens alike; waits for what follows.
 
         Where another way of attention is faster for such prompts, the context is made
-        anew. That happens before anything was computed only, so that answers do not
+        anew. That happens before anything was asked only, so that answers do not
         depend on what else was asked.
 
         Raises:
@@ -146,7 +146,8 @@ class Engine:
     def _prepare(self, prefix: int) -> None:
         context = self._context
         chosen = choose_attention(self._model.library, context.settings, prefix)
-        if not context.is_new or chosen == context.attention:
+        is_used = not context.is_new or not self._scheduler.is_idle
+        if is_used or chosen == context.attention:
             return
         context.close()
         try:

@@ -51,7 +51,7 @@ class KVMemory:
         """Whether ``shift`` works for this model."""
         return bool(self._library.llama_memory_can_shift(self._memory))
 
-    def sequences(self, sequence: int) -> tuple[int, ...]:
+    def _holders(self, sequence: int) -> tuple[int, ...]:
         """Return all that hold what *sequence* does.
 
         Where layers see a window only, the library fills a cell anew that just one
@@ -61,12 +61,12 @@ class KVMemory:
 
     def copy(self, source: int, target: int, start: int = 0, end: int = -1) -> None:
         """Let *target* hold what *source* holds at positions *start* to *end*."""
-        for each in self.sequences(target):
+        for each in self._holders(target):
             self._library.llama_memory_seq_cp(self._memory, source, each, start, end)
 
     def remove(self, sequence: int, start: int = 0, end: int = -1) -> None:
         """Let *sequence* hold nothing at positions *start* to *end*."""
-        for each in self.sequences(sequence):
+        for each in self._holders(sequence):
             self._library.llama_memory_seq_rm(self._memory, each, start, end)
 
     def free(self, cells: Iterable[int]) -> None:

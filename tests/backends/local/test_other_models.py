@@ -4,6 +4,7 @@ import platform
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sglrun.backends.local import attention
 from sglrun.backends.local.backend import LocalBackend
 from sglrun.backends.local.context import Context, Logits
 from sglrun.backends.local.context_settings import ContextSettings
+from sglrun.backends.local.job import ReadJob
 from sglrun.backends.local.model import Model
 from sglrun.backends.local.step import Entry
 from sglrun.backends.local.tokenizer import Tokenizer
@@ -113,6 +115,28 @@ def test_what_all_prompts_begin_with_decides_how_they_are_read(
     assert ways[0] is (attention.BLOCKS if has_blocks else attention.FLASH)
     assert ways[1] is attention.FLASH
     assert all(answers)
+
+
+def test_who_waits_already_is_not_lost(tmp_path: Path, model_path: Path) -> None:
+    """A job that was handed in before the prefix was known is done, not dropped."""
+    path = write_llama(tmp_path / "a.gguf", model_path)
+    settings = ContextSettings(cells=2048, sequences=20)
+    backend = LocalBackend(path, settings=settings)
+    engine, job, go = backend._runtime.engine, ReadJob((1, 2, 3)), Event()
+
+    def pause() -> None:
+        go.wait(10)
+
+    engine._tell(pause)
+    engine.start(job)
+    with ThreadPoolExecutor(1) as pool:
+        expected = pool.submit(engine.expect, 2000)
+        while engine._inbox.qsize() < 2:  # both stand in line behind the pause
+            pass
+        go.set()
+        expected.result(10)
+    job.future.result(10)
+    backend.close()
 
 
 def test_a_context_that_has_no_room_for_the_other_way_stays(
