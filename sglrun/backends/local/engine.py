@@ -110,7 +110,7 @@ class Engine:
 
     def forget(self) -> None:
         """Let go of every prefix that no running job needs; waits until it is done."""
-        self._ask(self._scheduler.cache.clear)
+        self._ask(self._clear)
 
     def expect(self, prefix: int) -> None:
         """Note that prompts begin with *prefix* tokens alike; waits for what follows.
@@ -142,6 +142,9 @@ class Engine:
             self._inbox.put(None)
         self._thread.join()
         self._context.close()
+
+    def _clear(self) -> None:
+        self._scheduler.cache.clear()  # of the scheduler that there is by then
 
     def _prepare(self, prefix: int) -> None:
         context = self._context
