@@ -23,6 +23,8 @@ class Attention:
         is_flash: by the kernel that goes through the cells one by one.
         block: neighbouring cells that are added up first.
         batch: tokens that one pass through the layers takes.
+        step: tokens up to which prompts fill a step. What begins beyond only makes the
+            others pass over its cells.
         worth: tokens that take as long to pass over one more cell each as one takes to
             be computed; for the model that comes with it, on two cores. Both grow with
             a model's layers.
@@ -33,6 +35,7 @@ class Attention:
     is_flash: bool
     block: int
     batch: int
+    step: int
     worth: int
     crowd: int
 
@@ -40,11 +43,13 @@ class Attention:
 # It looks at cells of other texts only to pass over them, in 0.44 µs, but takes 6.7 µs
 # for one of the own. From 64 tokens on, and for exactly one, it takes another path and
 # rounds differently. Multiples of 16 are the fastest below.
-FLASH = Attention(is_flash=True, block=1, batch=48, worth=11_000, crowd=150_000)
+FLASH = Attention(
+    is_flash=True, block=1, batch=48, step=512, worth=11_000, crowd=150_000
+)
 # These take 2.5 µs for each cell, whoever holds it: less where texts share most of what
 # they see, and as long as not many others are there. A pass takes 22 ms beside its
 # tokens: as long as 9,000 cells of one token. Flash takes all that may run at once.
-BLOCKS = Attention(is_flash=False, block=8, batch=64, worth=2_000, crowd=9_000)
+BLOCKS = Attention(is_flash=False, block=8, batch=64, step=64, worth=2_000, crowd=9_000)
 _LONG_PREFIX = 1024
 
 

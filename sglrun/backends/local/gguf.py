@@ -177,14 +177,14 @@ class _Reader:
     def _texts(self, count: int) -> bytes:
         """Return the next *count* strings as they stand: a vocabulary, and large."""
         read, length_of = self._file.read, int.from_bytes
-        found: list[bytes] = []
-        for _ in range(count):
+        found = bytearray()  # as pieces it takes ten times as much, never given back
+        for number in range(count):
             length = read(8)
-            text = read(length_of(length, "little"))
             if not length:
-                raise struct.error(f"{count} strings wanted, {len(found) // 2} there")
-            found += length, text
-        return b"".join(found)
+                raise struct.error(f"{count} strings wanted, {number} there")
+            found += length
+            found += read(length_of(length, "little"))
+        return bytes(found)
 
     def _string(self) -> bytes:
         return self._take(self._unpack("<Q"))

@@ -39,6 +39,11 @@ class RunningJobs:
         """Yield them, the oldest first."""
         return iter(tuple(self._jobs))
 
+    @property
+    def left(self) -> int:
+        """Tokens that they want computed now."""
+        return sum(len(lane.tokens) - lane.computed for lane in self._lanes)
+
     def lanes(self) -> list[Lane]:
         """Return lanes that generate before prompts, each in order of arrival."""
         lanes: list[Lane] = [lane for job in self._jobs for lane in job.running]

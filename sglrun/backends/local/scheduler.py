@@ -1,8 +1,8 @@
 """The scheduler: which tokens of which jobs make up the next step.
 
 Rule: only the engine's thread calls it. Every running lane that generates gets its
-next token into each step, prompts fill what is left, and what several prompts begin
-with is computed by the first of them.
+next token into each step, prompts fill up the last pass through the layers, and what
+several prompts begin with is computed by the first of them.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from sglrun.backends.local.cache import PrefixCache
 from sglrun.backends.local.composition import TokenJoin
 from sglrun.backends.local.computer import Computer
 from sglrun.backends.local.context import CACHE_FULL
-from sglrun.backends.local.job import Job, Lane
+from sglrun.backends.local.job import Job, Lane, PromptLane
 from sglrun.backends.local.joining import join_branches
 from sglrun.backends.local.running_jobs import RunningJobs
 from sglrun.backends.local.step import Entry
@@ -110,17 +110,18 @@ class Scheduler:
         jobs share it, the better; but each makes all others pass over its cells.
         """
         own = len(job.prompt) - known + job.share * len(job.lane_cells)
-        running = len(self._running)
-        return running**2 * own > self._context.attention.crowd
+        running, attention = len(self._running), self._context.attention
+        if self._running.left >= attention.step:  # none of it would be in the next step
+            return True
+        return running**2 * own > attention.crowd
 
     def _plan(self) -> tuple[list[Entry], list[tuple[Lane, range, int]]]:
         """Return the next step: its tokens; whose they are, where, and from which."""
-        left = self._context.settings.batch
         entries: list[Entry] = []
         served: list[tuple[Lane, range, int]] = []
         for lane in self._running.lanes():
-            start = lane.computed
-            positions = range(start, min(start + left, len(lane.tokens)))
+            start, room = lane.computed, self._room_for(lane, len(entries))
+            positions = range(start, min(start + room, len(lane.tokens)))
             if positions and self._running.has_room(lane, positions.stop):
                 served.append((lane, positions, len(entries)))
                 entries.extend(
@@ -129,8 +130,14 @@ class Scheduler:
                     )
                     for at in positions
                 )
-                left -= len(positions)
         return entries, served
+
+    def _room_for(self, lane: Lane, taken: int) -> int:
+        """Return how many tokens of *lane* go into a step that has *taken* already."""
+        room, step = self._context.settings.batch - taken, self._context.attention.step
+        if isinstance(lane, PromptLane):
+            room = min(room, -taken % step if taken else step)
+        return room
 
     def _read(self, lane: Lane, positions: range, index: int) -> None:
         job = self._running.job_of(lane)

@@ -1,6 +1,7 @@
 """The scheduler, over a context that checks what it is handed."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -180,6 +181,7 @@ walks = st.tuples(prompts, st.integers(0, 12), st.integers(1, 4))
     st.integers(80, 300),
     st.integers(6, 24),
     st.integers(1, 32),
+    st.integers(1, 32),
     st.integers(1, 2000),
 )
 def test_each_job_gets_its_own_answer(
@@ -187,10 +189,12 @@ def test_each_job_gets_its_own_answer(
     cells: int,
     sequences: int,
     batch: int,
+    step: int,
     kept_for: int,
 ) -> None:
     """Whatever runs beside it and whatever is kept, a job's answer is the same."""
     context = FakeContext(cells=cells + sequences, sequences=sequences, batch=batch)
+    context.attention = replace(FLASH, step=step)
     scheduler = Scheduler(context)
     horizon = scheduler.cache.horizon
     horizon.oldest = (  # type: ignore[method-assign]
@@ -494,7 +498,7 @@ def test_what_was_written_is_known_afterwards() -> None:
 
 @pytest.mark.parametrize(
     ("attention", "own", "widest"),
-    [(FLASH, 30, 40), (BLOCKS, 30, 17), (BLOCKS, 900, 4)],
+    [(FLASH, 30, 40), (BLOCKS, 30, 11), (BLOCKS, 900, 4)],
 )
 def test_no_more_run_at_once_than_pays(
     attention: Attention, own: int, widest: int
@@ -504,13 +508,31 @@ def test_no_more_run_at_once_than_pays(
     context.attention = attention
     scheduler = Scheduler(context)
     for number in range(40):
-        scheduler.add(Walk((number + 5,) * own, 3))
+        scheduler.add(Walk((number + 5,) * own, 60))
     running = []
     while not scheduler.is_idle:
         scheduler.step()
         running.append(len(scheduler._running))
 
     assert max(running) == widest
+
+
+def test_prompts_fill_up_the_last_pass() -> None:
+    """While prompts wait no pass is half empty, and none begins that has to wait."""
+    context = FakeContext(cells=64_000, sequences=200, batch=512)
+    context.attention = replace(BLOCKS, step=64, crowd=1_000_000)
+    scheduler = Scheduler(context)
+    for number in range(12):
+        scheduler.add(Walk((number + 5,) * 40, 20))
+    widths = []
+    for _ in range(8):
+        before = context.computed
+        scheduler.step()
+        widths.append(context.computed - before)
+        assert scheduler._running.left < 64 + 40
+
+    assert widths == [64] * 8
+    finish(scheduler)
 
 
 def test_what_nobody_asks_for_again_is_given_up_in_time() -> None:
