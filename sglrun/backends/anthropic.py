@@ -156,12 +156,13 @@ class AnthropicBackend(Backend):
         asked = Request(prompt=request.prompt, sampling=sampling.over(DEFAULTS))
         return self.generate(asked)
 
-    def cache_prefix(self, prompt: Prompt) -> Usage:
+    def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
         """Have the API read *prompt* and keep it; one token is generated and dropped.
 
         The API keeps nothing that is shorter than the model's least length, which is
         1024 tokens or more, and says so only by counts of 0.
         """
+        del only_scored
         prefix = wire.said(prompt)
         if not prefix:
             return Usage()

@@ -10,10 +10,7 @@ from typing import Protocol, Self, runtime_checkable
 
 from sglrun.backends.named_template import named_template
 from sglrun.errors import UnsupportedFeatureError
-from sglrun.lang.chat_template import (
-    DEFAULT_TEMPLATE,
-    ChatTemplate,
-)
+from sglrun.lang.chat_template import DEFAULT_TEMPLATE, ChatTemplate
 from sglrun.lang.choices import ChoiceScore
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
@@ -247,12 +244,15 @@ class Backend(Protocol):
         """
         del request
 
-    def cache_prefix(self, prompt: Prompt) -> Usage:
+    def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
         """Have the model read *prompt* once, so that later prompts start from it.
+
+        *only_scored*: as far as is known, nothing is generated after it.
 
         Raises:
             BackendError: it could not; a run goes on without.
         """
+        del only_scored
         raise UnsupportedFeatureError(
             f"{self.kind!r} cannot cache a prefix of {len(prompt.text)} characters"
         )

@@ -136,8 +136,9 @@ class MockBackend(Backend):
             usage=usage,
         )
 
-    def cache_prefix(self, prompt: Prompt) -> Usage:
+    def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
         """Count later prompts that begin with *prompt* as cached so far."""
+        del only_scored
         usage = self._usage(prompt, ())
         with self._lock:
             self.prefixes.append(prompt.text)

@@ -156,10 +156,10 @@ class OpenAIBackend(Backend):
         chosen = openai_choice.parse_chosen(self.dialect, text, request.choices)
         return Selection(chosen=chosen, usage=completion.usage)
 
-    def cache_prefix(self, prompt: Prompt) -> Usage:
+    def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
         """Have the server read *prompt*; it generates one token that is dropped."""
         if not self.dialect.prefix_cache:
-            return super().cache_prefix(prompt)
+            return super().cache_prefix(prompt, only_scored=only_scored)
         if not prompt.is_chat:
             return self.generate(Request(prompt=prompt, sampling=_ONE_TOKEN)).usage
         opened = prompt.open_message

@@ -43,9 +43,9 @@ class PassingBackend(Backend):
         """Let *request* pass if the backend could be asked for it."""
         self._backend.check(request)
 
-    def cache_prefix(self, prompt: Prompt) -> Usage:
+    def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
         """Have the model read *prompt* once."""
-        return self._backend.cache_prefix(prompt)
+        return self._backend.cache_prefix(prompt, only_scored=only_scored)
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of *text*."""

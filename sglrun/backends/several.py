@@ -80,9 +80,11 @@ class SeveralServers(Backend):
         """Let *request* pass if the servers could be asked for it."""
         self._servers[0].backend.check(request)
 
-    def cache_prefix(self, prompt: Prompt) -> Usage:
+    def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
         """Have every server read *prompt* once."""
-        usages = self._all(lambda backend: backend.cache_prefix(prompt))
+        usages = self._all(
+            lambda backend: backend.cache_prefix(prompt, only_scored=only_scored)
+        )
         return sum(usages, Usage())
 
     def count_tokens(self, text: str) -> int:

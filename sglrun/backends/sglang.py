@@ -161,8 +161,9 @@ class SGLangBackend(Backend):
         """Return the scores of the options; the prompt is read once before them."""
         return self._scoring.of_text(request)
 
-    def cache_prefix(self, prompt: Prompt) -> Usage:
+    def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
         """Have the server read *prompt*; nothing is generated."""
+        del only_scored
         self._refuse_empty(prompt)
         return self._scoring.read(prompt_fields(prompt))
 

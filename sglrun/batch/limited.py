@@ -102,7 +102,7 @@ class LimitedBackend(PassingBackend):
             self._meter.approximated(said or WRITTEN)
         return answer
 
-    def cache_prefix(self, prompt: Prompt) -> Usage:
+    def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
         """Have the model read *prompt* once; waits for its turn, and tries once.
 
         Raises:
@@ -110,8 +110,13 @@ class LimitedBackend(PassingBackend):
         """
         need = ONE_REQUEST if self._needs is None else self._needs.of_prefix(prompt)
         number = self._limits.next_number()
+
+        def read() -> tuple[Usage, Usage]:
+            usage = self._backend.cache_prefix(prompt, only_scored=only_scored)
+            return usage, usage
+
         try:
-            return self._try(lambda: _with_cost(self._backend, prompt), need, number)
+            return self._try(read, need, number)
         except _ServerDownError as exc:
             raise exc.error from exc
 
@@ -202,11 +207,6 @@ def need_counter(backend: Backend, allowance: Allowance) -> NeedCounter | None:
     if not allowance.counts:
         return None
     return NeedCounter(backend, tokens=allowance.counts_tokens)
-
-
-def _with_cost(backend: Backend, prompt: Prompt) -> tuple[Usage, Usage]:
-    usage = backend.cache_prefix(prompt)
-    return usage, usage
 
 
 class _ServerDownError(Exception):

@@ -9,9 +9,8 @@ from sglrun.batch.trial import try_constraints
 from sglrun.errors import BackendError
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.tracing.inert import is_inert
-from sglrun.interpreter.tracing.tracer import TracedPrefix, trace_program
+from sglrun.interpreter.tracing.tracer import Trace, TracedPrefix, trace_program
 from sglrun.interpreter.tracing.value import Fragment
-from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
 
 SHORTEST_PREFIX = 64
@@ -97,7 +96,7 @@ def create_plan(
     plan = replace(plan, tried=trial.usage, refused=trial.refused)
     if trial.refused is not None:
         return plan
-    return replace(plan, usage=_sent(plan, traced.prefix.prompt, backend, on_note))
+    return replace(plan, usage=_sent(plan, traced, backend, on_note))
 
 
 def _planned(prefix: TracedPrefix, backend: Backend) -> Plan:
@@ -112,7 +111,7 @@ def _planned(prefix: TracedPrefix, backend: Backend) -> Plan:
 
 
 def _sent(
-    plan: Plan, prompt: Prompt, backend: Backend, on_note: Callable[[str], None]
+    plan: Plan, traced: Trace, backend: Backend, on_note: Callable[[str], None]
 ) -> Usage | None:
     """Send the prefix; return what that cost, if it is worth it and possible."""
     if not backend.capabilities.prefix_cache:
@@ -125,7 +124,9 @@ def _sent(
         )
         return None
     try:
-        return backend.cache_prefix(prompt)
+        return backend.cache_prefix(
+            traced.prefix.prompt, only_scored=traced.only_selects
+        )
     except BackendError as exc:
         on_note(f"the shared prefix is not sent first: {exc}")
         return None

@@ -15,7 +15,8 @@ from sglrun.interpreter.program import Program
 from sglrun.interpreter.progress import shown
 from sglrun.interpreter.run import run_program, run_program_batch, running_settings
 from sglrun.interpreter.state import ProgramState
-from sglrun.interpreter.tracing.tracer import Trace, trace_prefix, trace_program
+from sglrun.interpreter.tracing.inert import is_inert
+from sglrun.interpreter.tracing.tracer import Trace, trace_program
 from sglrun.lang.chat_template import DEFAULT_TEMPLATE
 from sglrun.lang.sampling import SamplingParams
 
@@ -142,11 +143,14 @@ class Function(Program):
         refuses is named in a warning.
         """
         backend = _chosen(backend)
-        prefix = trace_prefix(self, template=backend.chat_template).prompt
+        traced = trace_program(
+            self, template=backend.chat_template, whole=is_inert(self)
+        )
+        prefix = traced.prefix.prompt
         if len(prefix.text) < _WORTH_CACHING or not backend.capabilities.prefix_cache:
             return
         try:
-            backend.cache_prefix(prefix)
+            backend.cache_prefix(prefix, only_scored=traced.only_selects)
         except BackendError as exc:
             warnings.warn(f"the shared prefix is not cached: {exc}", stacklevel=2)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sglrun.backends.base import Backend
+from sglrun.backends.base import Backend, Usage
 from sglrun.backends.mock import MockBackend
 from sglrun.backends.passing import PassingBackend
 from sglrun.backends.several import SeveralServers
@@ -15,6 +15,7 @@ from sglrun.batch.limits import Limits
 from sglrun.batch.meter import Meter
 from sglrun.interpreter.compiling.shared_samples import SharedSamples
 from sglrun.interpreter.speculation import SpeculatingBackend
+from sglrun.lang.prompt import Prompt
 
 MAKERS: dict[str, Callable[[Backend], Backend]] = {
     "passing": PassingBackend,
@@ -63,3 +64,20 @@ def test_it_passes_on_what_it_does_not_do_itself(maker: str, name: str) -> None:
     getattr(MAKERS[maker](behind), name)(*given)
 
     assert asked == [tuple(given)]
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_it_passes_on_what_is_known_of_a_prefix(maker: str) -> None:
+    """Whether nothing is generated after it reaches the backend behind."""
+    told: list[bool] = []
+
+    class Told(MockBackend):
+        def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
+            told.append(only_scored)
+            return super().cache_prefix(prompt)
+
+    before = MAKERS[maker](Told())
+    before.cache_prefix(Prompt(text="a"), only_scored=True)
+    before.cache_prefix(Prompt(text="a"))
+
+    assert told == [True, False]

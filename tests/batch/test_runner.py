@@ -25,6 +25,8 @@ from sglrun.errors import (
     RunInterruptedError,
     RunStoppedError,
 )
+from sglrun.interpreter.function import Function
+from sglrun.lang.prompt import Prompt
 
 WAIT_S = 20
 SYSTEM = "A line that is the same for every row, and long enough to be sent first. "
@@ -231,6 +233,48 @@ def test_the_shared_prefix_is_sent_once_first() -> None:
     assert runner.summary().predicted_cached_tokens == 3 * plan.tokens
 
 
+@function
+def scored(s: ProgramState, q: str) -> None:
+    s += SYSTEM + q + select("a", choices=["x", "y"])
+
+
+@function
+def explained(s: ProgramState, q: str) -> None:
+    scored.func(s, q=q)
+    s += gen("why")
+
+
+@function
+def counted(s: ProgramState, q: str) -> None:
+    COUNTED.append(q)
+    scored.func(s, q=q)
+
+
+COUNTED: list[object] = []
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [(scored, True), (explained, False), (counted, False), (prog, False)],
+)
+def test_a_backend_is_told_what_follows_the_prefix(
+    program: Function, *, expected: bool
+) -> None:
+    """Whether rows only select, where the program could be traced to its end."""
+    told: list[bool] = []
+
+    class Told(MockBackend):
+        def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
+            told.append(only_scored)
+            return super().cache_prefix(prompt)
+
+    with BatchRunner(program, Told("x")) as runner:
+        list(runner.results(questions(2)))
+    program.run_batch([{"q": "a"}, {"q": "b"}], backend=Told("x"))
+
+    assert told == [expected, expected]
+
+
 class Wordy(MockBackend):
     """A backend whose tokens are single characters."""
 
@@ -259,8 +303,9 @@ def test_a_prefix_short_in_characters_may_be_long_in_tokens(
 class Unwilling(MockBackend):
     """A backend that says it can hold a prefix, and then refuses."""
 
-    def cache_prefix(self, prompt: object) -> Usage:
+    def cache_prefix(self, prompt: object, *, only_scored: bool = False) -> Usage:
         """Refuse."""
+        del only_scored
         raise BackendUnavailableError(f"500 for {prompt.__class__.__name__}")
 
     def count_tokens(self, text: str) -> int:

@@ -88,10 +88,10 @@ class Counted:
         self.widest = 0  # the most texts in one step
         self.inside_s = 0.0
 
-    def begin(self, prefix: str) -> None:
+    def begin(self, work: Work) -> None:
         """Cache what all prompts begin with, as a batch does, and count from there."""
-        engine = self.backend._runtime.engine
-        engine.expect(self.backend.count_tokens(prefix))
+        engine, prefix = self.backend._runtime.engine, work.prefix
+        engine.expect(self.backend.count_tokens(prefix), only_scored=not work.new)
         context = engine._context
         decode = context.decode
 
@@ -104,7 +104,7 @@ class Counted:
             return code
 
         context.decode = counted  # type: ignore[method-assign]
-        self.backend.cache_prefix(Prompt(text=prefix))
+        self.backend.cache_prefix(Prompt(text=prefix), only_scored=not work.new)
 
     def ask(self, work: Work, prompt: str) -> str:
         """Return the answer to *prompt*, and note it."""
@@ -125,12 +125,15 @@ class Counted:
 class Rates:
     """Tokens a second of the bare context, after as many as a work's prompts have."""
 
-    def __init__(self, backend: LocalBackend, prefix: int) -> None:
-        """Allocate a context as *backend* has it for a *prefix* of so many tokens."""
+    def __init__(self, backend: LocalBackend) -> None:
+        """Allocate a context as *backend* has it."""
         runtime = backend._runtime
         self._batch = backend._settings.batch
         self._context = Context(
-            runtime.model, runtime.tokenizer.size, backend._settings, prefix=prefix
+            runtime.model,
+            runtime.tokenizer.size,
+            backend._settings,
+            attention=runtime.engine._context.attention,
         )
         self._tokens: tuple[int, ...] = ()
 
@@ -262,7 +265,7 @@ def server_s(counted: Counted, work: Work, slots: int) -> float:
 
 def bound_s(counted: Counted, work: Work, at_once: int) -> float:
     """Return the time of what had to be computed, at the rates of the bare context."""
-    rates = Rates(counted.backend, counted.backend.count_tokens(work.prefix))
+    rates = Rates(counted.backend)
     encode = counted.backend._runtime.tokenizer.encode
     prompts = [encode(prompt) for prompt, _ in work.asked]
     first, middle = prompts[0], sorted(prompts, key=len)[len(prompts) // 2]
@@ -286,7 +289,7 @@ def report(
     """Run one work every way and print its line."""
     counted = Counted(settings)
     began = time.perf_counter()
-    counted.begin(work.prefix)
+    counted.begin(work)
     run(counted, work)
     ours = time.perf_counter() - began
     at_once = counted.widest
@@ -306,7 +309,7 @@ def report_short(settings: ContextSettings, rows: int) -> None:
     """Run *rows* short rows and print how fast each tenth of them was."""
     counted = Counted(settings)
     work = Work("short", SENTENCE * 6, 8)
-    counted.begin(work.prefix)
+    counted.begin(work)
     ends: list[tuple[float, int]] = []
     began = time.perf_counter()
 

@@ -536,8 +536,9 @@ def test_one_row_alone_has_no_shared_prefix(config: GlobalConfig) -> None:
 class Refusing(MockBackend):
     """Refuses to keep a prefix."""
 
-    def cache_prefix(self, prompt: Prompt) -> Usage:
+    def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
         """Refuse."""
+        del only_scored
         raise BadRequestError(f"no room for {prompt.text[:1]!r}")
 
 

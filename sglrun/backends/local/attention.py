@@ -50,11 +50,18 @@ FLASH = Attention(
 # they see, and as long as not many others are there. A pass takes 22 ms beside its
 # tokens: as long as 9,000 cells of one token. Flash takes all that may run at once.
 BLOCKS = Attention(is_flash=False, block=8, batch=64, step=64, worth=2_000, crowd=9_000)
+# From so many tokens of a prefix on these are faster: about as fast from 500 on where
+# rows write a dozen tokens each, not before a thousand where they write a hundred.
 _LONG_PREFIX = 1024
+_LONG_TO_SCORE = 256  # where no row writes any
 
 
 def choose_attention(
-    library: ctypes.CDLL, settings: ContextSettings, prefix: int
+    library: ctypes.CDLL,
+    settings: ContextSettings,
+    prefix: int = 0,
+    *,
+    only_scored: bool = False,
 ) -> Attention:
     """Return the way that is as exact as *settings* ask, and the fastest.
 
@@ -62,10 +69,11 @@ def choose_attention(
         library: the engine's.
         settings: of the context.
         prefix: tokens that most prompts begin with.
+        only_scored: nothing is generated after them.
     """
     if not settings.exact:
         return replace(FLASH, batch=settings.batch)
-    if prefix >= _LONG_PREFIX:
+    if prefix >= (_LONG_TO_SCORE if only_scored else _LONG_PREFIX):
         compiled = library.llama_print_system_info().decode()
         if _SIXTEEN_LANES not in compiled and all(x in compiled for x in _EIGHT_LANES):
             return BLOCKS

@@ -189,7 +189,7 @@ class LocalBackend(Backend):
             ),
         )
 
-    def cache_prefix(self, prompt: Prompt) -> Usage:
+    def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
         """Compute *prompt* once and keep it for later prompts; waits for it.
 
         Raises:
@@ -198,7 +198,7 @@ class LocalBackend(Backend):
         """
         with self._runtime.in_use():
             job = PrefixJob(self._read(prompt, new=1).tokens)
-            self._runtime.engine.expect(len(job.prompt))
+            self._runtime.engine.expect(len(job.prompt), only_scored=only_scored)
             self._runtime.engine.run(job)
         return Usage(
             requests=1, prompt_tokens=len(job.prompt), cached_tokens=job.cached_tokens

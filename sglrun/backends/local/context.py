@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sglrun.backends.local.attention import choose_attention
+from sglrun.backends.local.attention import Attention, choose_attention
 from sglrun.backends.local.cell_map import CellMap
 from sglrun.backends.local.context_settings import (
     MOST_SEQUENCES,
@@ -51,7 +51,12 @@ class Context:
     """
 
     def __init__(
-        self, model: Model, size: int, settings: ContextSettings, *, prefix: int = 0
+        self,
+        model: Model,
+        size: int,
+        settings: ContextSettings,
+        *,
+        attention: Attention | None = None,
     ) -> None:
         """Allocate the cache for *model*, whose vocabulary has *size* tokens.
 
@@ -59,7 +64,7 @@ class Context:
             model: the weights.
             size: tokens of its vocabulary.
             settings: how much is held, and how a step is computed.
-            prefix: tokens that most prompts begin with.
+            attention: how it is computed; by default as for prompts without a prefix.
 
         Raises:
             ModelError: there is no memory for it, or the model keeps what it reads in
@@ -72,7 +77,7 @@ class Context:
         self.settings = settings
         self._library = library = model.library
         self._vocabulary_size = size
-        self.attention = attention = choose_attention(library, settings, prefix)
+        self.attention = attention = attention or choose_attention(library, settings)
         shadow = (settings.sequences + OWN_SEQUENCES) * int(self._has_window)
         params = library.llama_context_default_params()
         params.n_ctx = settings.cells

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from sglrun.backends.local.attention import choose_attention
+from sglrun.backends.local.attention import Attention, choose_attention
 from sglrun.backends.local.composition import TokenJoin
 from sglrun.backends.local.context import Context
 from sglrun.backends.local.context_settings import ContextSettings
@@ -112,8 +112,10 @@ class Engine:
         """Let go of every prefix that no running job needs; waits until it is done."""
         self._ask(self._clear)
 
-    def expect(self, prefix: int) -> None:
-        """Note that prompts begin with *prefix* tokens alike; waits for what follows.
+    def expect(self, prefix: int, *, only_scored: bool = False) -> None:
+        """Note that prompts begin with *prefix* tokens alike; waits for its turn.
+
+        *only_scored*: as far as is known, nothing is generated after them.
 
         Where another way of attention is faster for such prompts, the context is made
         anew. That happens before anything was asked only, so that answers do not
@@ -122,7 +124,13 @@ class Engine:
         Raises:
             BackendError: the engine is closed.
         """
-        self._ask(lambda: self._prepare(prefix))
+        attention = choose_attention(
+            self._model.library,
+            self._context.settings,
+            prefix,
+            only_scored=only_scored,
+        )
+        self._ask(lambda: self._prepare(attention))
 
     @property
     def can_join(self) -> bool:
@@ -146,15 +154,14 @@ class Engine:
     def _clear(self) -> None:
         self._scheduler.cache.clear()  # of the scheduler that there is by then
 
-    def _prepare(self, prefix: int) -> None:
+    def _prepare(self, attention: Attention) -> None:
         context = self._context
-        chosen = choose_attention(self._model.library, context.settings, prefix)
         is_used = not context.is_new or not self._scheduler.is_idle
-        if is_used or chosen == context.attention:
+        if is_used or attention == context.attention:
             return
         context.close()
         try:
-            self._context = self._allocate(prefix=prefix)
+            self._context = self._allocate(attention=attention)
         except ModelError:  # it takes more memory
             self._context = self._allocate()
         self._scheduler = Scheduler(self._context)

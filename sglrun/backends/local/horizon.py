@@ -14,8 +14,8 @@ from itertools import accumulate
 _HORIZONS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 _LIKELY = 12
 # A long run is likely to be a document that is asked about again: none is given up
-# before so many tokens have been computed, since too little is known.
-_LEARNING = 8192
+# before such a part of what it is worth has been computed, since too little is known.
+_LEARNING = 0.75
 _LONG = 256
 # What was given up is known again by the text up to each so many tokens.
 _MARK = 16
@@ -42,6 +42,7 @@ class Horizon:
                 compute it.
         """
         self._worth = worth
+        self._learning = worth * _LEARNING
         self._horizons = [each for each in _HORIZONS if each * _LIKELY >= worth]
         self._begun: deque[int] = deque((0,), _STEPS)  # when the last steps began
         self._going_on = _AT_FIRST  # the share of short runs that were used again
@@ -80,7 +81,7 @@ class Horizon:
 
     def oldest(self, length: int) -> int:
         """Return the time before which a run of *length* is not worth keeping."""
-        if self.computed < _LEARNING and length >= _LONG:
+        if self.computed < self._learning and length >= _LONG:
             return 0
         saved = (tokens * self._worth for tokens in accumulate(self._reused))
         gains = [

@@ -126,9 +126,9 @@ class LazyBackend(Backend):
         """Let *request* pass if the backend could be asked for it."""
         self.opened().check(request)
 
-    def cache_prefix(self, prompt: Prompt) -> Usage:
+    def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
         """Have the model read *prompt* once."""
-        usage = self.opened().cache_prefix(prompt)
+        usage = self.opened().cache_prefix(prompt, only_scored=only_scored)
         self.token_usage.add(usage)
         return usage
 

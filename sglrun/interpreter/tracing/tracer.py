@@ -32,6 +32,7 @@ from sglrun.interpreter.tracing.placeholder import Placeholder
 from sglrun.interpreter.tracing.recorder import Recorder
 from sglrun.interpreter.tracing.trace_end import Asked
 from sglrun.interpreter.tracing.value import Fragment, Value
+from sglrun.lang import ir
 from sglrun.lang.chat_template import ChatTemplate
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
@@ -77,6 +78,7 @@ class Trace:
         checks: what the author's code makes after the last step, as in ``Node``.
         losses: what is not done though a row would do it, with the author's lines.
         reads_markup: the author's code reads text in which a template's markup may be.
+        only_selects: it was traced to its end, and generates nothing on that way.
     """
 
     prefix: TracedPrefix
@@ -87,6 +89,7 @@ class Trace:
     checks: tuple[Value, ...] = ()
     losses: tuple[tuple[str | None, str], ...] = ()
     reads_markup: bool = False
+    only_selects: bool = False
 
 
 class TraceBackend(Backend):
@@ -219,10 +222,10 @@ def _trace(
     thread.join(_LIMIT_S)
     if thread.is_alive():
         recorder.abandon(f"{_LIMIT_S:g} s of the program's own code")
-    return _finished(recorder, state)
+    return _finished(recorder, state, whole=whole)
 
 
-def _finished(recorder: Recorder, state: ProgramState) -> Trace:
+def _finished(recorder: Recorder, state: ProgramState, *, whole: bool) -> Trace:
     recorder.finish(state.stream_executor, state.failure)
     end = recorder.ended
     return Trace(
@@ -240,4 +243,6 @@ def _finished(recorder: Recorder, state: ProgramState) -> Trace:
         checks=recorder.checks,
         losses=tuple(recorder.losses),
         reads_markup=recorder.reads_markup,
+        only_selects=whole
+        and not any(isinstance(one.piece, ir.Gen) for one in recorder.asks.every),
     )

@@ -24,9 +24,11 @@ def learned(
 
 def test_no_document_is_given_up_before_anything_is_known() -> None:
     """Long runs are all kept at first; short ones have to prove themselves."""
-    assert learned(computed=8191).oldest(256) == 0
-    assert learned(computed=8191).oldest(255) == 8191 - 1024
-    assert learned(computed=8192).oldest(256) == 8192 - 1024
+    assert learned(computed=8249).oldest(256) == 0
+    assert learned(computed=8249).oldest(255) == 8249 - 1024
+    assert learned(computed=8250).oldest(256) == 8250 - 1024
+    assert learned(computed=1499, worth=2000).oldest(256) == 0
+    assert learned(computed=1500, worth=2000).oldest(256) == 1500 - 256
 
 
 def test_where_it_costs_more_to_pass_over_less_is_kept() -> None:

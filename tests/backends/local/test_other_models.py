@@ -148,10 +148,10 @@ def test_a_context_that_has_no_room_for_the_other_way_stays(
     backend = LocalBackend(path, settings=settings)
     allocate = Context.__init__
 
-    def short_of_memory(*args: Any, prefix: int = 0, **more: Any) -> None:
-        if prefix:
+    def short_of_memory(*args: Any, **more: Any) -> None:
+        if more:
             raise ModelError("no room")
-        allocate(*args, prefix=prefix, **more)
+        allocate(*args)
 
     monkeypatch.setattr(Context, "__init__", short_of_memory)
     backend.cache_prefix(Prompt(text="Ships. " * 700))
