@@ -47,6 +47,7 @@ class MockBackend(Backend):
         requests: every generation asked for, in order of arrival.
         selections: every choice asked for, in order of arrival.
         prefixes: the texts given to ``cache_prefix``, in order of arrival.
+        scored_prefixes: those of them after which nothing is generated.
         closed: whether ``close`` was called.
     """
 
@@ -86,6 +87,7 @@ class MockBackend(Backend):
         self.requests: list[Request] = []
         self.selections: list[SelectRequest] = []
         self.prefixes: list[str] = []
+        self.scored_prefixes: list[str] = []
         self.closed = False
         self._remembers = remembers
         self._scores = scores
@@ -138,10 +140,11 @@ class MockBackend(Backend):
 
     def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
         """Count later prompts that begin with *prompt* as cached so far."""
-        del only_scored
         usage = self._usage(prompt, ())
         with self._lock:
             self.prefixes.append(prompt.text)
+            if only_scored:
+                self.scored_prefixes.append(prompt.text)
         return usage
 
     def count_tokens(self, text: str) -> int:
@@ -152,6 +155,7 @@ class MockBackend(Backend):
         """Forget the prefixes."""
         with self._lock:
             self.prefixes.clear()
+            self.scored_prefixes.clear()
         return True
 
     def get_server_info(self) -> Mapping[str, object]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sglrun.backends.base import Backend, Usage
+from sglrun.backends.base import Backend
 from sglrun.backends.mock import MockBackend
 from sglrun.backends.passing import PassingBackend
 from sglrun.backends.several import SeveralServers
@@ -69,15 +69,9 @@ def test_it_passes_on_what_it_does_not_do_itself(maker: str, name: str) -> None:
 @pytest.mark.parametrize("maker", MAKERS)
 def test_it_passes_on_what_is_known_of_a_prefix(maker: str) -> None:
     """Whether nothing is generated after it reaches the backend behind."""
-    told: list[bool] = []
-
-    class Told(MockBackend):
-        def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
-            told.append(only_scored)
-            return super().cache_prefix(prompt)
-
-    before = MAKERS[maker](Told())
+    behind = MockBackend()
+    before = MAKERS[maker](behind)
     before.cache_prefix(Prompt(text="a"), only_scored=True)
-    before.cache_prefix(Prompt(text="a"))
+    before.cache_prefix(Prompt(text="b"))
 
-    assert told == [True, False]
+    assert (behind.prefixes, behind.scored_prefixes) == (["a", "b"], ["a"])

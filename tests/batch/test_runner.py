@@ -26,7 +26,6 @@ from sglrun.errors import (
     RunStoppedError,
 )
 from sglrun.interpreter.function import Function
-from sglrun.lang.prompt import Prompt
 
 WAIT_S = 20
 SYSTEM = "A line that is the same for every row, and long enough to be sent first. "
@@ -261,18 +260,13 @@ def test_a_backend_is_told_what_follows_the_prefix(
     program: Function, *, expected: bool
 ) -> None:
     """Whether rows only select, where the program could be traced to its end."""
-    told: list[bool] = []
-
-    class Told(MockBackend):
-        def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
-            told.append(only_scored)
-            return super().cache_prefix(prompt)
-
-    with BatchRunner(program, Told("x")) as runner:
+    backend = MockBackend("x")
+    with BatchRunner(program, backend) as runner:
         list(runner.results(questions(2)))
-    program.run_batch([{"q": "a"}, {"q": "b"}], backend=Told("x"))
+    program.run_batch([{"q": "a"}, {"q": "b"}], backend=backend)
 
-    assert told == [expected, expected]
+    assert backend.prefixes == [SYSTEM] * 2
+    assert backend.scored_prefixes == backend.prefixes * expected
 
 
 class Wordy(MockBackend):

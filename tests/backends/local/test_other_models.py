@@ -102,18 +102,24 @@ def test_what_all_prompts_begin_with_decides_how_they_are_read(
     path = write_llama(tmp_path / "a.gguf", model_path)
     settings = ContextSettings(cells=2048, sequences=20)
     long, short = Prompt(text="Ships. " * 700), Prompt(text="Ships. " * 20)
+    middle = Prompt(text="Ships. " * 150)
     ways, answers = [], []
-    for first, then in ((long, short), (short, long)):
+    for first, then, only_scored in (
+        (long, short, False),
+        (short, long, False),
+        (middle, long, True),
+        (middle, long, False),
+    ):
         backend = LocalBackend(path, settings=settings)
-        backend.cache_prefix(first)
+        backend.cache_prefix(first, only_scored=only_scored)
         backend.cache_prefix(then)
         ways.append(backend._runtime.engine._context.attention)
         answers.append(answer(backend, first.text))
         backend.close()
 
     has_blocks = platform.machine() == "x86_64"
-    assert ways[0] is (attention.BLOCKS if has_blocks else attention.FLASH)
-    assert ways[1] is attention.FLASH
+    longest = attention.BLOCKS if has_blocks else attention.FLASH
+    assert ways == [longest, attention.FLASH, longest, attention.FLASH]
     assert all(answers)
 
 

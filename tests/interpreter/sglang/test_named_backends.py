@@ -110,6 +110,14 @@ def test_tokens_are_counted_until_reset() -> None:
     )
 
 
+def test_a_lazy_backend_passes_on_what_is_known_of_a_prefix() -> None:
+    """Whether nothing is generated after it reaches the backend that is made."""
+    made = MockBackend()
+    LazyBackend("mock", lambda: made).cache_prefix(ASK.prompt, only_scored=True)
+
+    assert made.scored_prefixes == [ASK.prompt.text]
+
+
 def test_closing_a_lazy_backend_closes_what_was_made() -> None:
     """A backend that was never used has nothing to close."""
     made: list[MockBackend] = []
