@@ -74,6 +74,9 @@ def test_the_kernels_differ(model: Model) -> None:
         )
     ]
 
+    inexact = choose_attention(model.library, ContextSettings(exact=False, batch=99))
+
+    assert (inexact.batch, inexact.worth) == (99, 2_000)
     assert ways[:2] == [1, 1]
     assert ways[2:] == ([8, 8] if platform.machine() == "x86_64" else [1, 1])
 
