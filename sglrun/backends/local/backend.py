@@ -192,6 +192,8 @@ class LocalBackend(Backend):
     def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
         """Compute *prompt* once and keep it for later prompts; waits for it.
 
+        *only_scored*: another kernel is faster for such prompts, from some length on.
+
         Raises:
             BadRequestError: it does not fit into the model.
             BackendError: the engine is closed.

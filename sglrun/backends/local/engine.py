@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from sglrun.backends.local.attention import Attention, choose_attention
+from sglrun.backends.local.attention import choose_attention
 from sglrun.backends.local.composition import TokenJoin
 from sglrun.backends.local.context import Context
 from sglrun.backends.local.context_settings import ContextSettings
@@ -124,13 +124,7 @@ class Engine:
         Raises:
             BackendError: the engine is closed.
         """
-        attention = choose_attention(
-            self._model.library,
-            self._context.settings,
-            prefix,
-            only_scored=only_scored,
-        )
-        self._ask(lambda: self._prepare(attention))
+        self._ask(lambda: self._prepare(prefix, only_scored=only_scored))
 
     @property
     def can_join(self) -> bool:
@@ -154,8 +148,12 @@ class Engine:
     def _clear(self) -> None:
         self._scheduler.cache.clear()  # of the scheduler that there is by then
 
-    def _prepare(self, attention: Attention) -> None:
+    def _prepare(self, prefix: int, *, only_scored: bool) -> None:
         context = self._context
+        # In this thread: the library tells of itself in a text that all share.
+        attention = choose_attention(
+            self._model.library, context.settings, prefix, only_scored=only_scored
+        )
         is_used = not context.is_new or not self._scheduler.is_idle
         if is_used or attention == context.attention:
             return

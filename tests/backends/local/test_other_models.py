@@ -4,7 +4,7 @@ import platform
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
+from threading import Event, current_thread
 from typing import Any
 
 import numpy as np
@@ -118,9 +118,28 @@ def test_what_all_prompts_begin_with_decides_how_they_are_read(
         backend.close()
 
     has_blocks = platform.machine() == "x86_64"
-    longest = attention.BLOCKS if has_blocks else attention.FLASH
-    assert ways == [longest, attention.FLASH, longest, attention.FLASH]
+    blocks = attention.BLOCKS if has_blocks else attention.FLASH
+    assert ways == [blocks, attention.FLASH, blocks, attention.FLASH]
     assert all(answers)
+
+
+def test_the_kernel_is_chosen_in_the_engines_thread(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, model_path: Path
+) -> None:
+    """What the library tells of itself stands in one text, which a call writes anew."""
+    path = write_llama(tmp_path / "a.gguf", model_path)
+    backend = LocalBackend(path, settings=ContextSettings(cells=2048, sequences=20))
+    threads: list[str] = []
+
+    def noted(*args: Any, **more: Any) -> attention.Attention:
+        threads.append(current_thread().name)
+        return attention.choose_attention(*args, **more)
+
+    monkeypatch.setattr("sglrun.backends.local.engine.choose_attention", noted)
+    backend.cache_prefix(Prompt(text="Ships. " * 20))
+    backend.close()
+
+    assert threads == ["sglrun-engine"]
 
 
 def test_who_waits_already_is_not_lost(tmp_path: Path, model_path: Path) -> None:
