@@ -1,7 +1,8 @@
 """Outputs: where results go, one line for each row.
 
-``with output:`` around ``for results in runner.batches(output.remaining(rows))``, with
-``output.append(results)`` in it and ``output.finish(...)`` after it, is a whole run.
+``with output:`` around ``for results in runner.batches(rows, remaining=
+output.remaining)``, with ``output.append(results)`` in it and ``output.finish(...)``
+after it, is a whole run.
 Leaving the block without ``finish`` keeps what is written, for the same run again.
 """
 

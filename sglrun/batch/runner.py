@@ -101,6 +101,7 @@ class BatchRunner:
         self._stops: SimpleQueue[_Stop | None] = SimpleQueue()
         self._tally = Tally()
         self._plan = Plan()
+        self._planned_by: tuple[str, ...] | None = None
         self._lock = threading.Lock()
         self._working = 0  # under the lock
         self._stopped_by: SglrunError | None = None  # under the lock; the first
@@ -135,8 +136,18 @@ class BatchRunner:
         for batch in self.batches(rows):
             yield from batch
 
-    def batches(self, rows: Iterable[Row]) -> Iterator[tuple[RowResult, ...]]:
+    def batches(
+        self,
+        rows: Iterable[Row],
+        *,
+        remaining: Callable[[Iterable[Row]], Iterable[Row]] = iter,
+    ) -> Iterator[tuple[RowResult, ...]]:
         """Run *rows*; yield results as soon as there are any, all that are ready.
+
+        Args:
+            rows: all of the input.
+            remaining: leaves out those that are finished. The run is planned by the
+                first of all, so that a resumed one is planned as one in one go.
 
         Raises:
             RunStoppedError: the run ended early, or the rows cannot be read on; raised
@@ -144,7 +155,7 @@ class BatchRunner:
             RunInterruptedError: as given to ``stop``, likewise.
             InputError: there are no rows that can be read.
         """
-        planned = self._planned(rows)
+        planned = self._planned(remaining(self._seen(rows)))
         schedule = self._schedule(planned)
         self._fan_out = FanOut(
             self._work,
@@ -181,6 +192,13 @@ class BatchRunner:
             lost=self._limits.allowance.unknown,
         )
 
+    def _seen(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield *rows*, noting what the first that can be run gives."""
+        for row in rows:
+            if self._planned_by is None and self._run.refusal(row) is None:
+                self._planned_by = tuple(given(row, self._program).arguments)
+            yield row
+
     def _planned(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield *rows*, planning the run before the first that can be run.
 
@@ -191,7 +209,7 @@ class BatchRunner:
             for row in rows:
                 if not planned and self._run.refusal(row) is None:
                     planned = True
-                    if not self._can_begin(row):
+                    if not self._can_begin():
                         return
                 yield row
         except InputError as exc:
@@ -201,10 +219,10 @@ class BatchRunner:
             with self._lock:
                 self._stopped_by = self._stopped_by or _broken_off(exc)
 
-    def _can_begin(self, first: Row) -> bool:
-        """Plan the run by its *first* row; return whether there is anything to run."""
+    def _can_begin(self) -> bool:
+        """Plan the run; return whether there is anything to run."""
         try:
-            self._plan = self._plan_from(first)
+            self._plan = self._create_plan()
         except (RunStoppedError, RunInterruptedError) as exc:
             self._end(exc)
             return False
@@ -213,13 +231,13 @@ class BatchRunner:
             return False
         return True
 
-    def _plan_from(self, first: Row) -> Plan:
+    def _create_plan(self) -> Plan:
         options = self._options
         needs = need_counter(self._backend, self._limits.allowance)
         return create_plan(
             self._program,
             LimitedBackend(self._backend, self._limits, Meter(), needs=needs),
-            given=given(first, self._program).arguments,
+            given=self._planned_by or (),
             on_note=self._on_note,
             sampling=options.sampling,
             approximate=options.approximate,

@@ -146,11 +146,11 @@ def run_batch(
         )
         view.watch(runner)
         view.expect_rows_of(inputs)
-        rows = output.remaining(islice(reader, config.rows.limit))
+        rows = islice(reader, config.rows.limit)
         try:
             stop = drain(runner, view, config.safety.grace)
             with caught_signals(stop, view.close), view:
-                for results in runner.batches(rows):
+                for results in runner.batches(rows, remaining=output.remaining):
                     output.append(results)
                 output.finish(runner.summary())
         except SglrunError:

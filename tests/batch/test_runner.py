@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Literal
 
 import pytest
@@ -267,6 +268,53 @@ def test_a_backend_is_told_what_follows_the_prefix(
 
     assert backend.prefixes == [SYSTEM] * 2
     assert backend.scored_prefixes == backend.prefixes * expected
+
+
+@function
+def perhaps_explained(s: ProgramState, q: str, why: str = "") -> None:
+    scored.func(s, q=q)
+    if why:
+        s += gen("why")
+
+
+def without_first(number: int) -> Callable[[Iterable[Row]], Iterable[Row]]:
+    return lambda rows: islice(rows, number, None)
+
+
+NO_ROW: dict[str, object] = {}
+ASKED, EXPLAINED = {"q": "a"}, {"q": "b", "why": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([ASKED, EXPLAINED], True),
+        ([EXPLAINED, ASKED], False),
+        ([NO_ROW, EXPLAINED, ASKED], False),
+    ],
+)
+def test_a_resumed_run_is_planned_by_the_first_row_of_all(
+    rows: list[dict[str, object]], *, expected: bool
+) -> None:
+    """Which rows are finished changes nothing of what a backend is told before."""
+    told = []
+    for finished in range(len(rows)):
+        backend = MockBackend("x")
+        with BatchRunner(perhaps_explained, backend) as runner:
+            list(runner.batches(rows_of(*rows), remaining=without_first(finished)))
+        told.append(backend.scored_prefixes)
+
+    assert told == [[SYSTEM] * expected] * len(rows)
+
+
+def test_a_run_without_remaining_rows_plans_nothing() -> None:
+    """No prefix is sent where all rows are finished."""
+    backend = MockBackend("x")
+    with BatchRunner(prog, backend) as runner:
+        ran = list(runner.batches(questions(3), remaining=without_first(3)))
+
+    assert ran == []
+    assert (backend.prefixes, backend.requests) == ([], [])
 
 
 class Wordy(MockBackend):

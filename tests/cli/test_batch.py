@@ -51,6 +51,19 @@ def two(s, q):
 """
 
 
+HINTED = """\
+import sglrun as sgl
+
+@sgl.function
+def hinted(s, q, hint=None):
+    s += "You answer questions briefly and politely, as a good clerk would do it.\\n"
+    if hint:
+        s += "Hint: " + hint + "\\n"
+    s += "Question: " + q + "\\nAnswer:"
+    s += sgl.gen("a", max_tokens=8)
+"""
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with programs and rows in it."""
@@ -102,6 +115,25 @@ def test_results_alone_reach_stdout(folder: Path) -> None:
     assert run.stderr.count("to the descriptor") == 4
     assert run.stderr.count("from a process") == 4
     assert run.stderr.count("to the first stdout") == 4
+
+
+def test_a_resumed_run_shares_what_one_in_one_go_does(folder: Path) -> None:
+    """Rows that give other arguments than the first do not change the prefix."""
+    (folder / "hinted.py").write_text(HINTED, "utf-8")
+    rows = [{"q": "a"}, {"q": "b", "hint": "short"}, {"q": "c"}]
+    (folder / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = ("batch", "hinted.py", "in.jsonl", "-b", "mock", "-o")
+    sglrun(*run, "whole.jsonl", folder=folder)
+    sglrun(*run, "resumed.jsonl", "--limit", "1", folder=folder)
+    sglrun(*run, "resumed.jsonl", folder=folder)
+    whole, resumed = (
+        json.loads((folder / name).read_bytes())["about"]["last run"]
+        for name in ("whole.jsonl.run.json", "resumed.jsonl.run.json")
+    )
+
+    assert (whole["resumed"], resumed["resumed"]) == (0, 1)
+    assert whole["prefix"] == resumed["prefix"]
+    assert whole["prefix"]["tokens"] > 0
 
 
 def test_results_are_not_read_as_rows(folder: Path) -> None:
