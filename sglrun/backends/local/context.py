@@ -47,7 +47,6 @@ class Context:
     Attributes:
         settings: its size.
         attention: how it is computed.
-        is_new: no step has been computed.
     """
 
     def __init__(
@@ -106,7 +105,6 @@ class Context:
         self._pads = settings.sequences + OWN_SEQUENCES - 1
         self._batch = StepBuffers(params.n_batch, shadow)
         self._indices: list[int] = []  # where the entries of the last step stand in it
-        self.is_new = True
         self._is_shifted = False  # cells were moved since the last step
         self._compute([Entry(0, 0, self._memory.spare, wanted=False)])
         sample = self._memory.state(self._memory.spare)
@@ -134,7 +132,6 @@ class Context:
             return CACHE_FULL
         padded, cells = placed
         order = np.argsort(cells)
-        self.is_new = False
         self._memory.open([cells[at] for at in order], self._map.top)
         self._compute([padded[at] for at in order])
         self._indices = np.argsort(order).tolist()

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from sglrun.backends.local.attention import choose_attention
+from sglrun.backends.local.attention import Attention, choose_attention
 from sglrun.backends.local.composition import TokenJoin
 from sglrun.backends.local.context import Context
 from sglrun.backends.local.context_settings import ContextSettings
@@ -41,6 +41,7 @@ class Engine:
         self._allocate = partial(Context, model, tokenizer.size, settings)
         self._context = self._allocate()
         self._scheduler = Scheduler(self._context)
+        self._refused: Attention | None = None  # there was no room for it
         self._inbox: queue.SimpleQueue[_Command | None] = queue.SimpleQueue()
         # Written under the lock: nothing is put into the inbox once it is closed.
         self._lock = threading.Lock()
@@ -118,8 +119,8 @@ class Engine:
         *only_scored*: as far as is known, nothing is generated after them.
 
         Where another way of attention is faster for such prompts, the context is made
-        anew. That happens before anything was asked only, so that answers do not
-        depend on what else was asked.
+        anew, without what the cache held: one batch after another is answered as each
+        is by itself. While jobs wait or run, the way stays as it is.
 
         Raises:
             BackendError: the engine is closed.
@@ -154,13 +155,15 @@ class Engine:
         attention = choose_attention(
             self._model.library, context.settings, prefix, only_scored=only_scored
         )
-        is_used = not context.is_new or not self._scheduler.is_idle
-        if is_used or attention == context.attention:
+        if attention in {context.attention, self._refused}:
+            return
+        if not self._scheduler.is_idle:
             return
         context.close()
         try:
             self._context = self._allocate(attention=attention)
         except ModelError:  # it takes more memory
+            self._refused = attention
             self._context = self._allocate()
         self._scheduler = Scheduler(self._context)
 

@@ -98,29 +98,51 @@ def test_weights_in_large_blocks_are_exact(tmp_path: Path, model_path: Path) -> 
 def test_what_all_prompts_begin_with_decides_how_they_are_read(
     tmp_path: Path, model_path: Path
 ) -> None:
-    """Before anything is computed; what is asked meanwhile does not."""
-    path = write_llama(tmp_path / "a.gguf", model_path)
+    """Each batch of a process as in a process of its own, whatever came before."""
+    path = write_llama(tmp_path / "a.gguf", model_path, kind=Q4_K)
     settings = ContextSettings(cells=2048, sequences=20)
     long, short = Prompt(text="Ships. " * 700), Prompt(text="Ships. " * 20)
     middle = Prompt(text="Ships. " * 150)
-    ways, answers = [], []
-    for first, then, only_scored in (
-        (long, short, False),
-        (short, long, False),
-        (middle, long, True),
-        (middle, long, False),
-    ):
+    batches = [(long, False), (short, False), (middle, True), (middle, False)]
+
+    def outcome(
+        backend: LocalBackend, prompt: Prompt, *, only_scored: bool
+    ) -> tuple[attention.Attention, tuple[Scores, str]]:
+        backend.cache_prefix(prompt, only_scored=only_scored)
+        way = backend._runtime.engine._context.attention
+        return way, answer(backend, prompt.text)
+
+    by_itself = []
+    for prompt, only_scored in batches:
         backend = LocalBackend(path, settings=settings)
-        backend.cache_prefix(first, only_scored=only_scored)
-        backend.cache_prefix(then)
-        ways.append(backend._runtime.engine._context.attention)
-        answers.append(answer(backend, first.text))
+        by_itself.append(outcome(backend, prompt, only_scored=only_scored))
         backend.close()
+    backend = LocalBackend(path, settings=settings)
+    answer(backend, "Ships")
+    after_others = [
+        outcome(backend, prompt, only_scored=only_scored)
+        for prompt, only_scored in batches
+    ]
+    backend.close()
 
     has_blocks = platform.machine() == "x86_64"
     blocks = attention.BLOCKS if has_blocks else attention.FLASH
+    ways = [way for way, _ in by_itself]
     assert ways == [blocks, attention.FLASH, blocks, attention.FLASH]
-    assert all(answers)
+    assert after_others == by_itself
+
+
+def test_the_same_batch_again_finds_its_prefix(
+    tmp_path: Path, model_path: Path
+) -> None:
+    """What is cached stays where prompts are read in the same way."""
+    path = write_llama(tmp_path / "a.gguf", model_path)
+    backend = LocalBackend(path, settings=ContextSettings(cells=2048, sequences=20))
+    long = Prompt(text="Ships. " * 700)
+    usages = [backend.cache_prefix(long) for _ in range(2)]
+    backend.close()
+
+    assert usages[1].cached_tokens == usages[0].prompt_tokens - 1
 
 
 def test_the_kernel_is_chosen_in_the_engines_thread(
@@ -167,7 +189,7 @@ def test_who_waits_already_is_not_lost(tmp_path: Path, model_path: Path) -> None
 def test_a_context_that_has_no_room_for_the_other_way_stays(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, model_path: Path
 ) -> None:
-    """It takes more memory; without it, prompts are read as they were to be before."""
+    """It takes more memory; without it, prompts are read as before, and are kept."""
     path = write_llama(tmp_path / "a.gguf", model_path)
     settings = ContextSettings(cells=2048, sequences=20)
     backend = LocalBackend(path, settings=settings)
@@ -179,11 +201,10 @@ def test_a_context_that_has_no_room_for_the_other_way_stays(
         allocate(*args)
 
     monkeypatch.setattr(Context, "__init__", short_of_memory)
-    backend.cache_prefix(Prompt(text="Ships. " * 700))
-    written = answer(backend, "Ships")
+    usages = [backend.cache_prefix(Prompt(text="Ships. " * 700)) for _ in range(2)]
     backend.close()
 
-    assert written
+    assert usages[1].cached_tokens == usages[0].prompt_tokens - 1
 
 
 @pytest.mark.parametrize("exact", [True, False])
