@@ -26,7 +26,7 @@ def test_models_are_listed(tmp_path: Path) -> None:
     run = sglrun("models", folder=tmp_path, SGLRUN_CACHE=str(tmp_path))
 
     assert run.stdout == (
-        "tiny  3 MB, in memory 3 MB with 16,384 tokens\n"
+        "tiny  3 MB, in memory 7 MB with 16,384 tokens\n"
         f"torn  2 MB, but {folder / 'torn.gguf'} is not a GGUF file of version 3\n"
     )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice, repeat
 from pathlib import Path
 
-from sglrun.backends.local.attention import most_at_once
+from sglrun.backends.local.attention import BLOCKS, most_at_once
 from sglrun.backends.local.context_settings import OWN_SEQUENCES, ContextSettings
 from sglrun.backends.local.gguf import Header, read_header
 from sglrun.backends.local.machine import usable_memory
@@ -17,8 +17,8 @@ from sglrun.errors import ModelError
 
 _log = logging.getLogger("sglrun.local")
 
-# Of each number that is kept: F16 in the cache, F32 in logits.
-_CACHED_BYTES, _LOGIT_BYTES = 2, 4
+# Of each number that is kept: F16 in the cache, F32 in logits and attention's scores.
+_CACHED_BYTES, _LOGIT_BYTES, _SCORE_BYTES = 2, 4, 4
 # A large model comes in several files, whose names end alike.
 _PART = re.compile(r"-\d{5}-of-(\d{5})\.gguf$")
 # Context sizes are advised in steps of so many tokens.
@@ -34,16 +34,20 @@ class Footprint:
         weights: its files, which are mapped: what the system drops it reads again.
         token: of the KV cache, for each token that it holds.
         logits: of the scores of one token's successors.
+        scores: of one token's attention to another, in the heads of a layer.
     """
 
     weights: int
     token: int
     logits: int
+    scores: int
 
     def working(self, settings: ContextSettings) -> int:
         """Return what is taken beside the weights, and cannot be dropped."""
         rows = settings.sequences + OWN_SEQUENCES + most_at_once(settings)
-        return self.token * settings.cells + self.logits * rows
+        # Without flash attention, the scores of a pass are all written down.
+        each = self.token + (self.scores * BLOCKS.batch if settings.exact else 0)
+        return each * settings.cells + self.logits * rows
 
 
 def read_footprint(path: Path) -> Footprint:
@@ -62,6 +66,7 @@ def read_footprint(path: Path) -> Footprint:
         weights=sum(sizes),
         token=_cached_numbers(header) * _CACHED_BYTES,
         logits=_vocabulary_size(header) * _LOGIT_BYTES,
+        scores=max(_heads(header)) * _SCORE_BYTES,
     )
 
 
@@ -138,13 +143,18 @@ def _cached_numbers(header: Header) -> int:
     """
     kind = header.text("general.architecture")
     layers = _number(header, f"{kind}.block_count")
-    heads = header.numbers(f"{kind}.attention.head_count") or (1,)
+    heads = _heads(header)
     width = _number(header, f"{kind}.embedding_length") // max(1, *heads)
     key = _number(header, f"{kind}.attention.key_length", width)
     value = _number(header, f"{kind}.attention.value_length", width)
     kept = header.numbers(f"{kind}.attention.head_count_kv") or heads
     per_layer = kept if len(kept) > 1 else repeat(kept[0])
     return sum(islice(per_layer, layers)) * (key + value)
+
+
+def _heads(header: Header) -> tuple[int, ...]:
+    kind = header.text("general.architecture")
+    return header.numbers(f"{kind}.attention.head_count") or (1,)
 
 
 def _vocabulary_size(header: Header) -> int:

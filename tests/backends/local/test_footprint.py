@@ -3,6 +3,7 @@
 import logging
 import struct
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,9 +76,24 @@ def test_what_a_token_takes_is_read_from_the_file(
     """Two bytes for each number of a key and a value, of all heads and layers."""
     path = model(tmp_path / "a.gguf", *entries)
 
+    heads = 4 if entries else 1
     assert read_footprint(path) == Footprint(
-        weights=path.stat().st_size, token=2 * numbers, logits=4 * 1000
+        weights=path.stat().st_size,
+        token=2 * numbers,
+        logits=4 * 1000,
+        scores=4 * heads,
     )
+
+
+def test_the_scores_of_a_pass_are_counted_where_they_may_be_written() -> None:
+    """For each token of it and each cell, unless nothing has to be exact."""
+    without = Footprint(weights=0, token=1000, logits=0, scores=0)
+    taken = [
+        replace(without, scores=36).working(settings) - without.working(settings)
+        for settings in (SETTINGS, replace(SETTINGS, exact=False))
+    ]
+
+    assert taken == [36 * 64 * SETTINGS.cells, 0]
 
 
 def test_a_model_in_parts_takes_what_they_take(tmp_path: Path) -> None:
@@ -112,21 +128,21 @@ def test_the_memory_is_told_before_a_model_is_loaded(
     check_memory(path, SETTINGS, lambda: 24 * GB)
     check_memory(path, SETTINGS, lambda: None)
 
-    takes = "a.gguf takes 2 MB for its weights and 14 MB to hold 16,384 tokens"
+    takes = "a.gguf takes 2 MB for its weights and 31 MB to hold 16,384 tokens"
     assert caplog.messages == [f"{takes}; 24.0 GB of memory are free", takes]
 
 
 def test_weights_that_do_not_fit_are_warned_of(tmp_path: Path) -> None:
     """They can be read from the disk again, so the run may go on."""
     path = model(tmp_path / "a.gguf", *SIZES, data_bytes=2_000_000)
-    with pytest.warns(UserWarning, match=r"15 MB of memory are free: .* is slow"):
-        check_memory(path, SETTINGS, lambda: 15_000_000)
+    with pytest.warns(UserWarning, match=r"32 MB of memory are free: .* is slow"):
+        check_memory(path, SETTINGS, lambda: 32_000_000)
 
 
 def test_what_cannot_fit_is_refused_with_what_would(tmp_path: Path) -> None:
     """The message says how much is taken, how much is there, and what to do."""
     path = model(tmp_path / "a.gguf", *SIZES)
-    with pytest.raises(ModelError, match=r"9 MB of memory are free: --ctx-size 9216"):
+    with pytest.raises(ModelError, match=r"9 MB of memory are free: --ctx-size 4096"):
         check_memory(path, SETTINGS, lambda: 9_000_000)
     with pytest.raises(ModelError, match="free some, or take a smaller model"):
         check_memory(path, SETTINGS, lambda: 100_000)
