@@ -4,14 +4,19 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from sglrun.interpreter.global_config import GlobalConfig, global_config
 from tests.stand_in import StandIn
 
-# One slow write to a disk exceeds the usual deadline of an example.
-settings.register_profile("sglrun", deadline=None)
-settings.load_profile("sglrun")
+# Property tests try the same in each run of the gate, however slow a machine is. With
+# ``--hypothesis-profile=explore`` they look on, each time elsewhere.
+_ANY_MACHINE = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.register_profile("gate", _ANY_MACHINE, derandomize=True)
+settings.register_profile("explore", _ANY_MACHINE, max_examples=2000)
+settings.load_profile("gate")
 
 
 @pytest.fixture
