@@ -6,23 +6,29 @@ the input and appear as ``OUT`` at once. A journal that is not empty is what cou
 complete ``OUT`` counts where there is none.
 """
 
+import errno
 import hashlib
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from sglrun.backends.secrets import Secrets
-from sglrun.batch.digests import SIZE, DigestIndex, digest
-from sglrun.batch.identity import Identity, identity_changes
+from sglrun.batch.digests import NO_DIGEST, SIZE, DigestIndex, digest
+from sglrun.batch.durable_options import DurableOptions
 from sglrun.batch.journal import Entry, Journal, sync_folder
-from sglrun.batch.manifest import Manifest, now, read_manifest, write_manifest
+from sglrun.batch.manifest import (
+    Manifest,
+    now,
+    of_same_run,
+    read_manifest,
+    write_manifest,
+)
 from sglrun.batch.ordering import entries_of, mark_of, write_ordered
 from sglrun.batch.output import Output, Render
-from sglrun.batch.results import Layout, RowResult
+from sglrun.batch.results import RowResult
 from sglrun.batch.rows import Row
 from sglrun.batch.run_files import RunFiles
 from sglrun.batch.steps import StepLog
@@ -32,31 +38,7 @@ from sglrun.errors import ResultsError, ResultsLockedError, RunStoppedError
 _NO_ENTRY = -1
 _BUFFER_SIZE = 1 << 20
 _AT_ONCE = 256
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DurableOptions:
-    """What a durable output is told.
-
-    Attributes:
-        identity: what results of this run must have in common.
-        layout: how results are rendered.
-        overwrite: begin anew, whatever is there.
-        input_identity: device and file number of the input.
-        about: what else the manifest is to say.
-        secrets: texts that must appear nowhere; an answer with one is not kept.
-        replay: keep the answers of rows that are not finished, and use them.
-        on_note: told what a user should know.
-    """
-
-    identity: Identity
-    layout: Layout = "record"
-    overwrite: bool = False
-    input_identity: tuple[int, int] | None = None
-    about: Mapping[str, object] = field(default_factory=dict)
-    secrets: Secrets = field(default_factory=Secrets)
-    replay: bool = True
-    on_note: Callable[[str], None] = lambda _: None
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class DurableOutput(Output):
@@ -75,6 +57,7 @@ class DurableOutput(Output):
         Raises:
             ResultsLockedError: another run is writing them.
             ResultsError: they belong to another run or cannot be written.
+            RunStoppedError: the disk is full.
         """
         self._files = RunFiles.of(path)
         self.path = self._files.results
@@ -88,6 +71,7 @@ class DurableOutput(Output):
         # Under the lock: finished entries by digest, the place of each entry in the
         # journal, and of each row its entry and what its digest begins with.
         self._index = DigestIndex()
+        self._finished = 0  # entries that rows may take
         self._places = array("Q")
         self._entries = array("q")
         self._marks = array("I")
@@ -148,6 +132,7 @@ class DurableOutput(Output):
         """Put the results in the order of the rows and let them appear.
 
         Raises:
+            ResultsError: there is no row, and earlier runs finished some.
             RunStoppedError: a row has no result, or they cannot be written; the journal
                 is kept.
         """
@@ -155,6 +140,7 @@ class DurableOutput(Output):
             if self._is_untouched():
                 self.complete = True
                 return
+            self._note_left_out(self._finished - self.resumed)
             self._thaw()
             self._index = DigestIndex()  # no row is asked for any more
         last_run = {**summary.facts(), "resumed": self.resumed, "ended": now()}
@@ -233,28 +219,20 @@ class DurableOutput(Output):
         self._write_running()
 
     def _check_identity(self, before: Manifest | None, place: Path) -> Manifest:
-        if before is None:
-            raise ResultsError(
-                f"{str(place)!r} exists and is not from this run; choose another name, "
-                "or give --overwrite to replace it"
-            )
-        changes = identity_changes(before.identity, self._options.identity)
-        if changes:
-            raise ResultsError(
-                f"{str(place)!r} is from another run ({'; '.join(changes)}); choose "
-                "another name, or give --overwrite to replace it"
-            )
-        if before.state == "running" and before.size_bytes != self._files.results_size:
+        manifest = of_same_run(before, self._options.identity, place)
+        size = self._files.results_size
+        if manifest.state == "running" and manifest.size_bytes != size:
             raise ResultsError(
                 f"{str(self.path)!r} was made while this run was interrupted; move it "
                 "away, or give --overwrite to begin again"
             )
-        return before
+        return manifest
 
     def _read_journal(self) -> None:
         for place, entry in self._journal.scan():
             if entry.finished:
                 self._index.add(entry.key)
+                self._finished += 1
                 self._places.append(place)
                 self._kept.settle([entry.serial])
         self._note_torn(self._files.part, self._journal.torn)
@@ -282,8 +260,25 @@ class DurableOutput(Output):
             )
         # From the last to the first, as the newest of equal entries is taken first.
         for row in reversed(range(manifest.rows)):
-            self._index.add(manifest.keys[SIZE * row : SIZE * (row + 1)])
+            key = manifest.keys[SIZE * row : SIZE * (row + 1)]
+            self._index.add(key)
+            self._finished += key != NO_DIGEST
         self._frozen = manifest
+
+    def _note_left_out(self, number: int) -> None:
+        """Tell of finished results that no row asks for."""
+        if not number:
+            return
+        if not self._entries:
+            raise ResultsError(
+                f"the input has no rows, and earlier runs finished {number} for "
+                f"{str(self.path)!r}: they are left as they are; mend the input, or "
+                "give --overwrite to drop them"
+            )
+        self._options.on_note(
+            f"the input has not all rows that earlier runs finished: {number} of them "
+            f"left out of {str(self.path)!r}"
+        )
 
     def _is_untouched(self) -> bool:
         """Return whether the complete results are those of exactly these rows."""
@@ -321,6 +316,8 @@ class DurableOutput(Output):
                 self._manifest(state="running", size_bytes=self._files.results_size)
             )
         except OSError as exc:
+            if exc.errno in _FULL:
+                raise self._cannot_write(self._files.manifest, exc) from exc
             raise ResultsError(
                 f"cannot write {str(self._files.manifest)!r}: {exc.strerror}"
             ) from exc

@@ -26,14 +26,25 @@ def run_identity(
     sampling: SamplingParams,
     layout: Layout = "record",
     include: frozenset[Include] = frozenset(),
+    reference: str = "",
+    require_stop: bool = False,
 ) -> Identity:
     """Return what results of this run must have in common.
 
     The program is its file and the files beside it that it imports, at any remove.
+
+    Args:
+        program: what is run.
+        backend: where it is sent.
+        sampling: the run's parameters.
+        layout: how results are written.
+        include: what they have beside the output.
+        reference: what found the program in its file; empty if it is the only one.
+        require_stop: a text that did not end by itself is an error.
     """
     files = program_files(program.path)
     return {
-        "program": program.name,
+        "program": _called(program, reference),
         **{f"source of {name}": _hash(path.read_bytes()) for name, path in files},
         "backend": backend.kind,
         "model": backend.model,
@@ -41,6 +52,7 @@ def run_identity(
         "sampling": json.dumps(sampling.given(), default=str, sort_keys=True),
         "format": layout,
         "include": ",".join(sorted(include)) or "nothing",
+        **({"require stop": "yes"} if require_stop else {}),
     }
 
 
@@ -113,6 +125,13 @@ def _module_files(base: Path, parts: list[str]) -> Iterator[Path]:
         for file in (place.with_suffix(".py"), place / "__init__.py"):
             if file.is_file():
                 yield file
+
+
+def _called(program: Program, reference: str) -> str:
+    """Return the name of *program*, and what else tells it from others of that name."""
+    if reference in {"", program.name}:
+        return program.name
+    return f"{program.name} as {reference}"
 
 
 def _template(template: ChatTemplate) -> str:

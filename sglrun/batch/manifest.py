@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from sglrun.backends.secrets import Secrets
-from sglrun.batch.identity import Identity
+from sglrun.batch.identity import Identity, identity_changes
 from sglrun.batch.journal import sync_folder
 from sglrun.batch.run_files import new_beside
+from sglrun.errors import ResultsError
 
 _LAYOUT = 1
 
@@ -63,6 +64,26 @@ def read_manifest(path: Path) -> Manifest | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return manifest if manifest.layout == _LAYOUT else None
+
+
+def of_same_run(before: Manifest | None, identity: Identity, place: Path) -> Manifest:
+    """Return *before*, the manifest of what lies at *place*.
+
+    Raises:
+        ResultsError: there is none, or it is not of a run of *identity*.
+    """
+    if before is None:
+        raise ResultsError(
+            f"{str(place)!r} exists and is not from this run; choose another name, "
+            "or give --overwrite to replace it"
+        )
+    changes = identity_changes(before.identity, identity)
+    if changes:
+        raise ResultsError(
+            f"{str(place)!r} is from another run ({'; '.join(changes)}); choose "
+            "another name, or give --overwrite to replace it"
+        )
+    return before
 
 
 def write_manifest(

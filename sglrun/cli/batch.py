@@ -28,7 +28,7 @@ from sglrun.config import RunConfig
 from sglrun.config.settings import SECTIONS
 from sglrun.display.wording import of_many
 from sglrun.errors import RunInterruptedError, SglrunError
-from sglrun.interpreter.loader import load_program
+from sglrun.interpreter.loader import load_program, reference_in
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.sglang.lazy_backend import LazyBackend
 
@@ -68,7 +68,10 @@ def batch(
         if dry_run:
             write_estimate(loaded, inputs, config, streams, offered)
             return
-        summary = run_batch(loaded, inputs, config, streams, offered)
+        reference = reference_in(program)
+        summary = run_batch(
+            loaded, inputs, config, streams, offered, reference=reference
+        )
     raise typer.Exit(summary.exit_code)
 
 
@@ -115,8 +118,12 @@ def run_batch(
     config: RunConfig,
     streams: Streams,
     offered: LazyBackend,
+    *,
+    reference: str,
 ) -> RunSummary:
     """Run *program* over the rows of *inputs*; results and a summary are written.
+
+    *reference* is what found the program in its file.
 
     Raises:
         SglrunError: the run cannot begin, or ended before its last row.
@@ -131,7 +138,15 @@ def run_batch(
         stack.callback(backend.close)
         streams.secrets.add(backend.secrets)
         output = stack.enter_context(
-            open_output(program, backend, reader, config, view, streams.secrets)
+            open_output(
+                program,
+                backend,
+                reader,
+                config,
+                view,
+                streams.secrets,
+                reference=reference,
+            )
         )
         runner = stack.enter_context(
             BatchRunner(

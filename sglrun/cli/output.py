@@ -10,7 +10,8 @@ from functools import partial
 from sglrun.backends.base import Backend
 from sglrun.backends.description import described
 from sglrun.backends.secrets import MASK, Secrets, without_password
-from sglrun.batch.durable import DurableOptions, DurableOutput
+from sglrun.batch.durable import DurableOutput
+from sglrun.batch.durable_options import DurableOptions
 from sglrun.batch.identity import run_identity
 from sglrun.batch.output import Output, StreamOutput
 from sglrun.batch.records import render_record
@@ -30,8 +31,12 @@ def open_output(
     config: RunConfig,
     view: RunView,
     secrets: Secrets,
+    *,
+    reference: str,
 ) -> Output:
     """Return where the results go, without *secrets*.
+
+    *reference* is what found *program* in its file.
 
     Raises:
         ResultsError: the file belongs to another run, or cannot be written.
@@ -56,6 +61,8 @@ def open_output(
                 sampling=config.sampling,
                 layout=rows.format,
                 include=frozenset(rows.include),
+                reference=reference,
+                require_stop=config.safety.require_stop,
             ).items()
         },
         layout=rows.format,

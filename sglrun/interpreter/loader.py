@@ -1,5 +1,6 @@
 """The loader: from what a user types to a program."""
 
+import ast
 import importlib
 import importlib.util
 import sys
@@ -52,6 +53,16 @@ def load_program(spec: str) -> Program:
         f"{place} has {len(programs)} programs ({names}); "
         f"say which, as {place}:{next(iter(programs))}"
     )
+
+
+def reference_in(spec: str) -> str:
+    """Return what finds a program in its module in *spec*, always spelled the same.
+
+    Raises:
+        SyntaxError: ``load_program`` refuses it.
+    """
+    _, name = _split(spec)
+    return ast.unparse(ast.parse(name, mode="eval")) if name else ""
 
 
 def _split(spec: str) -> tuple[str, str]:

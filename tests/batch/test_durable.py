@@ -1,9 +1,11 @@
 """Durable output: what a run that was interrupted does not lose."""
 
+import errno
 import json
 import os
 import resource
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sglrun.batch.durable import DurableOptions, DurableOutput
+from sglrun.batch.durable import DurableOutput
+from sglrun.batch.durable_options import DurableOptions
 from sglrun.batch.journal import unpack
 from sglrun.batch.records import render_record
 from sglrun.batch.results import ErrorInfo, Layout, RowResult
@@ -21,6 +24,7 @@ from sglrun.errors import (
     ResultsError,
     ResultsLockedError,
     RunStoppedError,
+    SglrunError,
 )
 
 IDENTITY = {"program": "prog", "model": "m1"}
@@ -270,13 +274,20 @@ def test_any_history_ends_well(
             job.run(inputs, die_after=die_after)
         except KilledError:
             continue
+        except ResultsError:  # no rows, where some were finished
+            assert not inputs
+            continue
 
         assert job.answers() == [
             "failed" if text in failing and answer == "failed" else f"to {text}"
             for text, answer in zip(inputs, job.answers(), strict=True)
         ]
     job.failing = set()
-    asked = job.run(last)
+    try:
+        asked = job.run(last)
+    except ResultsError:
+        assert not last
+        return
     asked_again = job.run(last)
 
     assert len(asked) <= len(last)
@@ -326,7 +337,6 @@ def test_failed_rows_run_again(job: Job) -> None:
         (("a", "same"), []),
         ((*ROWS, "same", "new"), ["same", "new"]),
         (("same",) * 5, ["same", "same"]),
-        ((), []),
     ],
 )
 @pytest.mark.parametrize("die_after", [None, 7])
@@ -342,6 +352,58 @@ def test_an_edited_input_runs_what_is_new(
 
     assert job.run(edited) == asked
     assert job.answers() == expected(edited)
+
+
+@pytest.mark.parametrize("die_after", [None, 7])
+def test_finished_rows_that_are_not_asked_for_are_told(
+    job: Job, die_after: int | None
+) -> None:
+    """What is left out of the results is said, and what is never finished is not."""
+    job.failing = {"b"}
+    with suppress(KilledError):
+        job.run((*ROWS, "never"), die_after=die_after)
+    job.failing = set()
+    rows = [text for text in (*ROWS, "never") if text != "b"]
+    job.run(rows)
+    told_first = list(job.notes)
+    job.run(["a", "same"])
+
+    assert told_first == []
+    (note,) = job.notes
+    assert note == (
+        "the input has not all rows that earlier runs finished: "
+        f"{len(rows) - 2} of them left out of {str(job.out)!r}"
+    )
+
+
+@pytest.mark.parametrize("die_after", [None, 3])
+def test_an_input_without_rows_drops_nothing(job: Job, die_after: int | None) -> None:
+    """It is a mistake where earlier runs finished some: all stays as it was."""
+    with suppress(KilledError):
+        job.run(ROWS, die_after=die_after)
+    with pytest.raises(ResultsError, match=r"has no rows, and .* finished \d+ .*mend"):
+        job.run([])
+
+    assert len(job.run(ROWS)) == (0 if die_after is None else len(ROWS) - die_after)
+    assert job.answers() == expected(ROWS)
+    job.run([], overwrite=True)
+    assert job.answers() == []
+
+
+@pytest.mark.parametrize(("number", "error"), [(errno.ENOSPC, 3), (errno.EACCES, 2)])
+def test_a_manifest_that_cannot_be_begun_ends_the_run(
+    job: Job, monkeypatch: pytest.MonkeyPatch, number: int, error: int
+) -> None:
+    """A full disk is not the fault of the command."""
+
+    def refuse(*_: object, **more: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("sglrun.batch.durable.write_manifest", refuse)
+    with pytest.raises(SglrunError, match=os.strerror(number)) as caught:
+        job.run(ROWS)
+
+    assert caught.value.exit_code == error
 
 
 def test_dying_while_complete_results_are_opened_up(job: Job) -> None:

@@ -42,11 +42,15 @@ def identity_of(
     *,
     model: str = "m1",
     sampling: SamplingParams | None = None,
+    reference: str = "",
+    require_stop: bool = False,
 ) -> Identity:
     return run_identity(
         load_program(str(folder / "prog.py")),
         MockBackend(model=model),
         sampling=sampling or SamplingParams(),
+        reference=reference,
+        require_stop=require_stop,
     )
 
 
@@ -101,3 +105,21 @@ def test_changes_are_told_as_a_user_reads_them(folder: Path) -> None:
         'sampling: {} → {"temperature": 0.5}',
     )
     assert identity_changes({}, {"a": "b"}) == ("a: none → b",)
+
+
+def test_what_finds_a_program_is_part_of_it(folder: Path) -> None:
+    """Programs of one name are told apart; the name itself says nothing more."""
+    plain = identity_of(folder)
+    made = identity_of(folder, reference="make('fr')")
+
+    assert identity_of(folder, reference="prog") == plain
+    assert identity_changes(plain, made) == ("program: prog → prog as make('fr')",)
+
+
+def test_what_is_required_of_a_text_is_part_of_a_run(folder: Path) -> None:
+    """Rows that were well enough before may not be now."""
+    required = identity_of(folder, require_stop=True)
+
+    assert identity_changes(identity_of(folder), required) == (
+        "require stop: none → yes",
+    )

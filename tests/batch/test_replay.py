@@ -14,7 +14,8 @@ from sglrun import ProgramState, function, gen, select
 from sglrun.backends.base import Request, SelectRequest
 from sglrun.backends.mock import MockBackend
 from sglrun.backends.secrets import Secrets
-from sglrun.batch.durable import DurableOptions, DurableOutput
+from sglrun.batch.durable import DurableOutput
+from sglrun.batch.durable_options import DurableOptions
 from sglrun.batch.options import BatchOptions
 from sglrun.batch.records import render_record
 from sglrun.batch.rows import Row

@@ -51,6 +51,15 @@ def two(s, q):
 """
 
 
+MADE = """\
+import sglrun as sgl
+
+def make(lang):
+    @sgl.function
+    def reply(s, q):
+        s += lang + q + sgl.gen("a", max_tokens=8)
+    return reply
+"""
 HINTED = """\
 import sglrun as sgl
 
@@ -115,6 +124,19 @@ def test_results_alone_reach_stdout(folder: Path) -> None:
     assert run.stderr.count("to the descriptor") == 4
     assert run.stderr.count("from a process") == 4
     assert run.stderr.count("to the first stdout") == 4
+
+
+def test_programs_of_one_function_are_not_mixed(folder: Path) -> None:
+    """Results of ``make("fr")`` are not completed, nor taken, by ``make("de")``."""
+    (folder / "made.py").write_text(MADE, "utf-8")
+    rest = ("in.jsonl", "-b", "mock", "-o", "out.jsonl")
+    first = sglrun("batch", 'made.py:make("fr")', *rest, "--limit", "1", folder=folder)
+    other = sglrun("batch", 'made.py:make("de")', *rest, folder=folder)
+    again = sglrun("batch", "made.py:make('fr')", *rest, folder=folder)
+
+    assert (first.returncode, other.returncode, again.returncode) == (0, 2, 0)
+    assert "program: reply as make('fr') → reply as make('de')" in other.stderr
+    assert "1 done before" in again.stderr
 
 
 def test_a_resumed_run_shares_what_one_in_one_go_does(folder: Path) -> None:

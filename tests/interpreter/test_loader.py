@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sglrun.errors import ProgramLoadError
-from sglrun.interpreter.loader import load_program
+from sglrun.interpreter.loader import load_program, reference_in
 
 PROGRAM = """
 import sglrun as sgl
@@ -148,3 +148,18 @@ def test_a_file_whose_name_has_a_colon(tmp_path: Path) -> None:
     path.write_text(PROGRAM)
 
     assert load_program(str(path)).path == path
+
+
+@pytest.mark.parametrize(
+    ("spec", "reference"),
+    [
+        ("prog.py", ""),
+        ("package.module", ""),
+        ("prog.py:triage", "triage"),
+        ('prog.py:make( lang="fr" )', "make(lang='fr')"),
+        ("package.module:main().triage", "main().triage"),
+    ],
+)
+def test_what_finds_a_program_is_spelled_one_way(spec: str, reference: str) -> None:
+    """Spaces and quotes make no other program."""
+    assert reference_in(spec) == reference
