@@ -131,12 +131,22 @@ class LocalBackend(Backend):
             )
 
     def _generate(self, request: Request, on_text: OnText | None) -> Completion:
-        read = self._read(request.prompt, new=request.sampling.max_new_tokens)
+        prompt, sampling = request.prompt, request.sampling
+        start = sampling.logprob_start_len if sampling.return_logprob else None
+        if start is not None and start >= 0:
+            prompt = replace(prompt, joins=())  # what is joined has no scores
+        matcher = self._matcher(sampling)
+        read = self._read(prompt, new=sampling.max_new_tokens)
         pieces: SimpleQueue[str | None] = SimpleQueue()
-        heard = None if on_text is None else pieces.put
-        task = self._task(read.tokens, request.sampling, heard)
+        task = Task(
+            prompt=read.tokens,
+            sampling=sampling,
+            patterns=stop_patterns(sampling.stop_regex),
+            matcher=matcher,
+            on_text=None if on_text is None else pieces.put,
+        )
         job = Generation(task, self._runtime.tokenizer)
-        job.joined = read.joined
+        read.hand_to(job)
         if on_text is not None:
             self._listen(job, pieces, on_text)
         else:
@@ -169,7 +179,7 @@ class LocalBackend(Backend):
         options = tuple(self._option(choice) for choice in request.choices)
         read = self._read(request.prompt, new=max(map(len, options), default=0))
         job = Scoring(read.tokens, options)
-        job.joined = read.joined
+        read.hand_to(job)
         self._runtime.engine.run(job)
         free = self._unconditional(options) if request.unconditional else None
         scores = tuple(
@@ -199,9 +209,15 @@ class LocalBackend(Backend):
             BackendError: the engine is closed.
         """
         with self._runtime.in_use():
-            job = PrefixJob(self._read(prompt, new=1).tokens)
-            self._runtime.engine.expect(len(job.prompt), only_scored=only_scored)
-            self._runtime.engine.run(job)
+            length = len(self._runtime.tokenizer.encode_prompt(prompt.text))
+            self._runtime.engine.expect(length, only_scored=only_scored)
+            return again_if_lost(lambda: self._cache_prefix(prompt))
+
+    def _cache_prefix(self, prompt: Prompt) -> Usage:
+        read = self._read(prompt, new=1)
+        job = PrefixJob(read.tokens)
+        read.hand_to(job)
+        self._runtime.engine.run(job)
         return Usage(
             requests=1, prompt_tokens=len(job.prompt), cached_tokens=job.cached_tokens
         )
@@ -276,17 +292,6 @@ class LocalBackend(Backend):
             engine.wait(job)
             self._unconditional_scores[option] = (0.0, *job.scores[0])
         return tuple(self._unconditional_scores.get(x, (0.0,)) for x in options)
-
-    def _task(
-        self, tokens: Tokens, sampling: SamplingParams, on_text: OnText | None
-    ) -> Task:
-        return Task(
-            prompt=tokens,
-            sampling=sampling,
-            patterns=stop_patterns(sampling.stop_regex),
-            matcher=self._matcher(sampling),
-            on_text=on_text,
-        )
 
     def _matcher(self, sampling: SamplingParams) -> Callable[[], Matcher] | None:
         constraint = constraint_of(sampling)

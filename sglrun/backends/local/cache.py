@@ -45,6 +45,7 @@ class PrefixCache:
         self._tree = RadixTree(self.horizon)
         self._free = list(range(sequences))
         self._pinned: OrderedDict[int, Node] = OrderedDict()
+        self._kept: list[Node] = []  # the oldest first
         self.cells = cells
         self.sequences = sequences
         self.promised = 0
@@ -138,20 +139,34 @@ class PrefixCache:
         if id(node) not in self._pinned:
             self._tree.lock(node)
             self._pinned[id(node)] = node
-        while self._pinned_size() > self.cells // 2 and self.unpin():
-            pass
+        while self._pinned_size() > self.cells // 2:
+            self._unpin()
 
-    def unpin(self) -> bool:
-        """Loosen the oldest pin; return whether there was one."""
-        if not self._pinned:
+    def keep(self, node: Node) -> None:
+        """Keep the tokens of *node* for who comes for them, until ``let_go``."""
+        self._tree.lock(node)
+        self._kept.append(node)
+
+    def let_go(self, nodes: Iterable[Node]) -> None:
+        """Undo ``keep``, where it has not been loosened since."""
+        for node in nodes:
+            if node in self._kept:
+                self._kept.remove(node)
+                self._release(self._tree.unlock(node))
+
+    def loosen(self) -> bool:
+        """Loosen what was kept last, or else the oldest pin; or fail."""
+        if self._kept:
+            self._release(self._tree.unlock(self._kept.pop()))
+        elif self._pinned:
+            self._unpin()
+        else:
             return False
-        _, node = self._pinned.popitem(last=False)
-        self._release(self._tree.unlock(node))
         return True
 
     def clear(self) -> None:
         """Forget all that no running job needs."""
-        while self.unpin():
+        while self.loosen():
             pass
         while self.evict():
             pass
@@ -165,6 +180,10 @@ class PrefixCache:
         else:
             holder, node.holder = node.holder, None
             self.give_back(holder)
+
+    def _unpin(self) -> None:
+        _, node = self._pinned.popitem(last=False)
+        self._release(self._tree.unlock(node))
 
     def _pinned_size(self) -> int:
         return sum(node.depth for node in self._pinned.values())

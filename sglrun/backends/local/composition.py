@@ -38,7 +38,7 @@ def compose(
     """Return the tokens of *prompt*, for a vocabulary of *size*, and its joins.
 
     The tokens are those of the tree; the last is of the vocabulary. The borders
-    between branches are borders of tokens.
+    between branches are borders of tokens. A branch that says nothing is none.
     """
     text = prompt.text
     tokens = encode_prompt(text[: prompt.joins[0].start])
@@ -48,12 +48,14 @@ def compose(
         base = tokens + (encode(text[at : join.start]) if at < join.start else ())
         starts = (join.start, *join.ends[:-1])
         spans = zip(starts, join.ends, strict=True)
-        branches = tuple(encode(text[begin:end]) for begin, end in spans)
+        encoded = (encode(text[begin:end]) for begin, end in spans)
+        branches = tuple(branch for branch in encoded if branch)
         tokens = base
         for number, branch in enumerate(branches):
             tokens += tuple(token + number * size for token in branch)
         known = len(joins[-1].whole) if joins else 0
-        joins.append(TokenJoin(base, branches, tokens, known))
+        if len(branches) > 1:  # one alone is read as any text
+            joins.append(TokenJoin(base, branches, tokens, known))
         at = join.ends[-1]
     rest = encode(text[at:]) if at < len(text) else ()
     if not rest:  # the last token is read anew, for what follows it

@@ -2,9 +2,9 @@
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -12,8 +12,9 @@ from sglrun.backends.local.attention import Attention, choose_attention
 from sglrun.backends.local.composition import TokenJoin
 from sglrun.backends.local.context import Context
 from sglrun.backends.local.context_settings import ContextSettings
-from sglrun.backends.local.job import Job, ReadJob
+from sglrun.backends.local.job import BranchJob, Job
 from sglrun.backends.local.model import Model
+from sglrun.backends.local.radix import Node
 from sglrun.backends.local.scheduler import Scheduler
 from sglrun.backends.local.tokenizer import Tokenizer
 from sglrun.errors import BackendError, BackendUnavailableError, ModelError
@@ -27,7 +28,11 @@ _TRIES = 4
 
 
 class Engine:
-    """Runs jobs over one model; every method is safe from any thread."""
+    """Runs jobs over one model; every method is safe from any thread.
+
+    Attributes:
+        can_join: ``join`` works for this model.
+    """
 
     def __init__(
         self, model: Model, tokenizer: Tokenizer, settings: ContextSettings
@@ -41,6 +46,8 @@ class Engine:
         self._allocate = partial(Context, model, tokenizer.size, settings)
         self._context = self._allocate()
         self._scheduler = Scheduler(self._context)
+        self.can_join = self._context.can_append
+        self._joining = threading.Lock()
         self._refused: Attention | None = None  # there was no room for it
         self._inbox: queue.SimpleQueue[_Command | None] = queue.SimpleQueue()
         # Written under the lock: nothing is put into the inbox once it is closed.
@@ -86,28 +93,48 @@ class Engine:
             job.close()
             raise
 
-    def join(self, join: TokenJoin) -> int:
+    def join(self, join: TokenJoin) -> tuple[Node, int]:
         """Compute the branches of *join* and put them together; waits.
 
         Returns:
-            How many tokens were computed for it.
+            What is kept of it until the job that asked for it begins, or ``let_go``;
+            and how many tokens were computed for it.
 
         Raises:
             BackendError: there is no room for it, or the engine is closed.
         """
-        for _ in range(_TRIES):
-            jobs = [ReadJob(join.base + branch) for branch in join.branches]
-            for job in jobs:
-                job.joined = join.known
-                self.start(job)
-            for job in jobs:
-                self.wait(job)
-            if self._ask(lambda: self._scheduler.join(join)):
-                return sum(len(job.prompt) - job.cached_tokens for job in jobs)
+        for attempt in range(_TRIES):
+            # Where room is short, one after the other: else each takes it from another.
+            with self._joining if attempt else nullcontext():
+                branches = [BranchJob(join.base + branch) for branch in join.branches]
+                node = self._joined(join, branches)
+            if node is not None:
+                computed = (len(job.prompt) - job.cached_tokens for job in branches)
+                return node, sum(computed)
         raise BackendError(
             f"no room to join branches of {len(join.whole)} tokens: run fewer rows at "
             "once, or leave out --parallel-encoding"
         )
+
+    def _joined(self, join: TokenJoin, branches: list[BranchJob]) -> Node | None:
+        try:
+            for job in branches:
+                job.joined = join.known
+                self.start(job)
+            for job in branches:
+                self.wait(job)
+            return self._ask(lambda: self._scheduler.join(join, branches))
+        except BaseException:
+            for job in branches:
+                job.cancelled = True
+            with suppress(BackendError):
+                self._tell(lambda: self._scheduler.let_go(branches))
+            raise
+
+    def let_go(self, nodes: Iterable[Node]) -> None:
+        """Keep *nodes* no longer, which ``join`` gave; waits for nothing."""
+        with suppress(BackendError):
+            self._tell(lambda: self._scheduler.cache.let_go(nodes))
 
     def forget(self) -> None:
         """Let go of every prefix that no running job needs; waits until it is done."""
@@ -126,11 +153,6 @@ class Engine:
             BackendError: the engine is closed.
         """
         self._ask(lambda: self._prepare(prefix, only_scored=only_scored))
-
-    @property
-    def can_join(self) -> bool:
-        """Whether ``join`` works for this model."""
-        return self._context.can_append
 
     @property
     def cached_tokens(self) -> int:

@@ -78,9 +78,12 @@ class Job(ABC):
         is_shared: the sequence of the prompt is the tree's.
         uncounted: tokens of the prompt that are in no count of the tree's.
         is_pinned: the prompt is to stay when the job is done.
+        is_awaited: the prompt is to be among ``kept`` then.
+        kept: what is kept for the job until it begins, or for who awaits its end.
     """
 
     is_pinned = False
+    is_awaited = False
 
     def __init__(
         self,
@@ -106,6 +109,7 @@ class Job(ABC):
         self.node: Node | None = None
         self.is_shared = False
         self.uncounted = 0
+        self.kept: tuple[Node, ...] = ()
 
     @property
     def longest(self) -> int:
@@ -179,6 +183,12 @@ class ReadJob(Job):
     def lanes(self) -> tuple[Lane, ...]:
         """Return none."""
         return ()
+
+
+class BranchJob(ReadJob):
+    """A prompt that is to be joined with others."""
+
+    is_awaited = True
 
 
 class PrefixJob(ReadJob):

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from sglrun.backends.local.cache import PrefixCache
 from sglrun.backends.local.composition import TokenJoin
-from sglrun.backends.local.radix import Match, Tokens
+from sglrun.backends.local.radix import Match, Node, Tokens
 
 
 class Joiner(Protocol):
@@ -21,28 +21,29 @@ def join_branches(
     context: Joiner,
     join: TokenJoin,
     usable: Callable[[Match], int],
-) -> bool:
-    """Put *join* into the cache, if it is not there; return whether it is now.
+) -> Node | None:
+    """Put *join* into the cache, if it is not there, and keep it.
 
-    All of its branches were computed before; where one was given up since, or there is
-    no room, it is not.
+    All of its branches were computed before; ``None`` where one was given up since, or
+    there is no room.
     """
 
     def holder(tokens: Tokens) -> int | None:
         match = cache.match(tokens)
         return match.holder if usable(match) >= len(tokens) else None
 
-    if holder(join.whole) is not None:
-        return True
     first, *others = join.branches
-    needed = len(join.whole) - len(join.base) - len(first)
+    is_there = holder(join.whole) is not None
+    needed = 0 if is_there else len(join.whole) - len(join.base) - len(first)
     if not cache.make_room(needed, 2):
-        return False
+        return None
+    if (known := holder(join.whole)) is not None:
+        return _kept(cache, join, cache.take(known, len(join.whole)))
     texts = [join.base + branch for branch in others]
     sources = [holder(text) for text in texts]
     begun = holder(join.base + first)
     if begun is None or None in sources:
-        return False
+        return None
     length = len(join.base) + len(first)
     target = cache.take(begun, length)
     for source, text in zip(sources, texts, strict=True):
@@ -51,7 +52,15 @@ def join_branches(
             source, target, span, length - span.start
         ):
             cache.give_back(target)
-            return False
+            return None
         length += len(span)
-    cache.hold(join.whole, target)
-    return True
+    return _kept(cache, join, target)
+
+
+def _kept(cache: PrefixCache, join: TokenJoin, sequence: int) -> Node:
+    node, is_shared = cache.begin(join.whole, sequence)
+    if not is_shared:
+        cache.give_back(sequence)
+    cache.keep(node)
+    cache.end(node)
+    return node

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from sglrun.backends.local.composition import TokenJoin, compose
-from sglrun.backends.local.job import JoinLostError
+from sglrun.backends.local.job import Job, JoinLostError
 from sglrun.backends.local.limits import Limits
-from sglrun.backends.local.radix import Tokens
+from sglrun.backends.local.radix import Node, Tokens
 from sglrun.backends.local.runtime import Runtime
 from sglrun.errors import BackendError
 from sglrun.lang.prompt import Prompt
@@ -26,11 +26,17 @@ class ReadPrompt:
         tokens: as they stand in the tree.
         joined: the first so many were put together and cannot be computed as they are.
         computed: tokens that were computed for that.
+        kept: what is kept of it until a job begins.
     """
 
     tokens: Tokens
     joined: int
     computed: int
+    kept: tuple[Node, ...] = ()
+
+    def hand_to(self, job: Job) -> None:
+        """Let *job*, whose prompt this is, go on from what was put together."""
+        job.joined, job.kept = self.joined, self.kept
 
 
 def read_prompt(
@@ -55,9 +61,18 @@ def read_prompt(
     else:
         tokens = tokenizer.encode_prompt(prompt.text)
     limits.check_prompt(len(tokens), new)
-    computed = sum(runtime.engine.join(join) for join in joins)
+    kept: list[Node] = []
+    computed = 0
+    try:
+        for join in joins:
+            node, number = runtime.engine.join(join)
+            kept.append(node)
+            computed += number
+    except BaseException:
+        runtime.engine.let_go(kept)
+        raise
     known = len(joins[-1].whole) if joins else 0
-    return ReadPrompt(tokens, min(known, len(tokens) - 1), computed)
+    return ReadPrompt(tokens, min(known, len(tokens) - 1), computed, tuple(kept))
 
 
 def again_if_lost(ask: Callable[[], Answer]) -> Answer:

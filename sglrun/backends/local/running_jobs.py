@@ -72,7 +72,7 @@ class RunningJobs:
         if match is None and self._jobs:
             return False
         if match is None:  # nothing else that ends could make room
-            return self.begin(job) if cache.unpin() else self._refuse(job)
+            return self.begin(job) if cache.loosen() else self._refuse(job)
         usable = self._usable_for(job, match)
         if usable < job.joined:
             job.finish(JoinLostError())
@@ -174,7 +174,7 @@ class RunningJobs:
         elif len(self._jobs) > 1:
             self._put_off(job)
         else:
-            return self._cache.unpin()
+            return self._cache.loosen()
         return True
 
     def _put_off(self, job: Job) -> None:

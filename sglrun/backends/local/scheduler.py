@@ -6,6 +6,7 @@ several prompts begin with is computed by the first of them.
 """
 
 from collections import deque
+from collections.abc import Iterable
 
 from sglrun.backends.local.cache import PrefixCache
 from sglrun.backends.local.composition import TokenJoin
@@ -13,6 +14,7 @@ from sglrun.backends.local.computer import Computer
 from sglrun.backends.local.context import CACHE_FULL
 from sglrun.backends.local.job import Job, Lane, PromptLane
 from sglrun.backends.local.joining import join_branches
+from sglrun.backends.local.radix import Node
 from sglrun.backends.local.running_jobs import RunningJobs
 from sglrun.backends.local.step import Entry
 from sglrun.backends.local.waiting_line import WaitingLine
@@ -54,9 +56,21 @@ class Scheduler:
         """Let *job* wait for its turn."""
         self._waiting.add(job)
 
-    def join(self, join: TokenJoin) -> bool:
-        """Put *join* into the cache; return whether it is there."""
-        return join_branches(self.cache, self._context, join, self._running.usable)
+    def join(self, join: TokenJoin, branches: Iterable[Job]) -> Node | None:
+        """Put *join* into the cache, where it is kept; ``None`` where it is not there.
+
+        Its *branches* were computed, and are kept no longer.
+        """
+        usable = self._running.usable
+        node = join_branches(self.cache, self._context, join, usable)
+        self.let_go(branches)
+        return node
+
+    def let_go(self, jobs: Iterable[Job]) -> None:
+        """Keep nothing for *jobs* any more."""
+        for job in jobs:
+            self.cache.let_go(job.kept)
+            job.kept = ()
 
     def fail_all(self, cause: BaseException) -> None:
         """End every job with *cause*, and leave the context as it is."""
@@ -100,6 +114,7 @@ class Scheduler:
             if not self._running.begin(job):
                 return
             self._waiting.take(job)
+            self.let_go((job,))
             if len(self._running) >= JOBS_AT_ONCE:
                 return
 
@@ -184,8 +199,12 @@ class Scheduler:
         self._is_short = False
         for lane in tuple(job.running):
             self._running.leave(job, lane, keeps=lane.done and lane.is_kept)
-        if cause is None and job.is_pinned and job.node is not None:
-            self.cache.pin(job.node)
+        if cause is None and job.node is not None:
+            if job.is_pinned:
+                self.cache.pin(job.node)
+            if job.is_awaited:
+                self.cache.keep(job.node)
+                job.kept = (job.node,)
         self._running.release(job)
         self._ended.append((job, cause))
 
@@ -195,4 +214,5 @@ class Scheduler:
             self._end(job, cause)
         for job in [job for job in self._waiting if job.cancelled]:
             self._waiting.remove(job)
+            self.let_go((job,))
             job.finish(cause)

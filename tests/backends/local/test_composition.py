@@ -1,5 +1,7 @@
 """Compositions: joined branches as tokens."""
 
+import pytest
+
 from sglrun.backends.local.composition import TokenJoin, compose
 from sglrun.backends.local.radix import Tokens
 from sglrun.lang.prompt import Join, Prompt
@@ -47,3 +49,34 @@ def test_a_later_join_goes_on_from_the_one_before() -> None:
     assert second.base == first.whole + encode("M")
     assert second.known == len(first.whole)
     assert tokens == second.base + encode("c") + shifted("d", 1) + encode("Q")
+
+
+@pytest.mark.parametrize(
+    ("ends", "branches"),
+    [
+        ((1, 3, 3, 5), ("aa", "bb")),
+        ((3, 5, 5), ("aa", "bb")),
+        ((1, 1, 3, 5), ("aa", "bb")),
+        ((1, 5), ()),
+        ((5, 5, 5), ()),
+    ],
+)
+def test_a_branch_that_says_nothing_is_none(
+    ends: tuple[int, ...], branches: tuple[str, ...]
+) -> None:
+    """What is left is joined, and one that is left alone is read as any text."""
+    tokens, joins = composed(Prompt(text="PaabbQ", joins=(Join(1, ends),)))
+
+    assert [join.branches for join in joins] == [tuple(map(encode, branches))] * bool(
+        branches
+    )
+    assert tokens == (joins[0].whole if joins else encode("Paabb")) + encode("Q")
+
+
+def test_a_join_of_nothing_leaves_the_one_before() -> None:
+    """A second join right after the first, of branches that say nothing, is none."""
+    prompt = Prompt(text="PaabbQ", joins=(Join(1, (3, 5)), Join(5, (5, 5))))
+    tokens, joins = composed(prompt)
+
+    assert len(joins) == 1
+    assert tokens == joins[0].whole + encode("Q")

@@ -545,6 +545,21 @@ def test_joined_branches_are_not_read_again(backend: LocalBackend) -> None:
     assert known.usage.prompt_tokens - known.usage.cached_tokens <= unknown
 
 
+def test_joined_branches_have_no_scores(backend: LocalBackend) -> None:
+    """A prompt whose own log-probabilities are asked for is read as any text."""
+    joined = Prompt(text="One ship. Two ships. And", joins=(Join(4, (10, 21)),))
+    wanted = {"return_logprob": True, "logprob_start_len": 0, "max_new_tokens": 2}
+    answers = [
+        backend.generate(ask(prompt, **wanted)) for prompt in (joined, joined.text)
+    ]
+
+    assert (
+        answers[0].samples[0].meta_info["input_token_logprobs"]
+        == (answers[1].samples[0].meta_info["input_token_logprobs"])
+    )
+    assert text_of(answers[0]) == text_of(answers[1])
+
+
 def test_a_text_that_is_begun_anew_is_heard_once(
     backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

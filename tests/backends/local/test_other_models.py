@@ -20,7 +20,7 @@ from sglrun.backends.local.model import Model
 from sglrun.backends.local.step import Entry
 from sglrun.backends.local.tokenizer import Tokenizer
 from sglrun.errors import BackendError, ModelError
-from sglrun.lang.prompt import Prompt
+from sglrun.lang.prompt import Join, Prompt
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 from tests.backends.local.tiny_model import (
     Q4_K,
@@ -143,6 +143,48 @@ def test_the_same_batch_again_finds_its_prefix(
     backend.close()
 
     assert usages[1].cached_tokens == usages[0].prompt_tokens - 1
+
+
+def test_branches_are_joined_however_busy_an_engine_was(
+    tmp_path: Path, model_path: Path
+) -> None:
+    """Also where nothing that was asked before was ever gone on from."""
+    path = write_llama(tmp_path / "a.gguf", model_path)
+    backend = LocalBackend(path, settings=ContextSettings(cells=4096, sequences=60))
+    base = "Ships that sail. " * 100
+    text = f"{base}One ship. Two ships. And"
+    ends = (len(base) + 10, len(base) + 21)
+    joined = Prompt(text=text, joins=(Join(len(base), ends),))
+    written = SamplingParams.of(max_new_tokens=20, temperature=0, ignore_eos=True)
+    sampling = written.over(DEFAULTS)
+    fresh = backend.generate(Request(prompt=joined, sampling=sampling))
+    for number in range(60):
+        prompt = Prompt(text=f"Number {number} is not asked about again, nor is")
+        backend.generate(Request(prompt=prompt, sampling=sampling))
+    after = backend.generate(Request(prompt=joined, sampling=sampling))
+    backend.close()
+
+    assert after.samples[0].text == fresh.samples[0].text
+
+
+def test_a_prefix_of_joined_branches_is_kept(tmp_path: Path, model_path: Path) -> None:
+    """Though the context is made anew for so long a one; the engine goes on."""
+    path = write_llama(tmp_path / "a.gguf", model_path)
+    backend = LocalBackend(path, settings=ContextSettings(cells=4096, sequences=60))
+    base = "Ships. " * 700
+    ends = (len(base) + 10, len(base) + 21)
+    text = f"{base}One ship. Two ships. And"
+    joined = Prompt(text=text, joins=(Join(len(base), ends),))
+    backend.cache_prefix(joined)
+    again = backend.cache_prefix(joined)
+    written = answer(backend, "Ships")
+    can_join = backend._runtime.engine.can_join
+    backend.close()
+
+    assert again.cached_tokens == again.prompt_tokens - 1
+    assert written
+    assert can_join
+    assert backend._runtime.engine.can_join  # asks no memory that is freed
 
 
 def test_the_kernel_is_chosen_in_the_engines_thread(

@@ -14,7 +14,14 @@ from sglrun.backends.local.attention import BLOCKS, FLASH, Attention
 from sglrun.backends.local.composition import TokenJoin
 from sglrun.backends.local.context import CACHE_FULL, Logits
 from sglrun.backends.local.context_settings import ContextSettings
-from sglrun.backends.local.job import Job, JoinLostError, Lane, PrefixJob, ReadJob
+from sglrun.backends.local.job import (
+    BranchJob,
+    Job,
+    JoinLostError,
+    Lane,
+    PrefixJob,
+    ReadJob,
+)
 from sglrun.backends.local.radix import Tokens
 from sglrun.backends.local.sampler import log_total
 from sglrun.backends.local.scheduler import Scheduler
@@ -359,24 +366,87 @@ def test_joined_branches_stand_beside_the_same_text() -> None:
     whole = (*PREFIX, 0, 4, 101, 104)
     join = TokenJoin(PREFIX, branches, whole)
     computed = context.computed
-    joined = scheduler.join(join), scheduler.join(join)
+    joined = scheduler.join(join, ()), scheduler.join(join, ())
     after, text = Walk((*whole, 2), 1), Walk((*PREFIX, 0, 4, 1, 4, 2), 1)
     after.joined = len(whole)
     for job in (after, text):
         scheduler.add(job)
     finish(scheduler)
 
-    assert joined == (True, True)
+    assert joined[0] is joined[1] is not None
     assert (after.cached_tokens, text.cached_tokens) == (len(whole), len(PREFIX) + 2)
     assert context.computed == computed + 1 + 3
     scheduler.cache.clear()
-    assert scheduler.join(join) is False
+    assert scheduler.join(join, ()) is None
     lost = Walk((*whole, 2), 1)
     lost.joined = len(whole)
     scheduler.add(lost)
     finish(scheduler)
     with pytest.raises(JoinLostError):
         lost.future.result(timeout=0)
+
+
+def busy(scheduler: Scheduler, rounds: int) -> None:
+    """Let texts come and go that nobody goes on from."""
+    for number in range(rounds):
+        scheduler.add(Walk((7, number % 8, number // 8 % 8), 8))
+        finish(scheduler)
+
+
+def branches_read(scheduler: Scheduler) -> tuple[TokenJoin, list[BranchJob]]:
+    """Return a join of two branches, and the jobs that have read them."""
+    join = TokenJoin(PREFIX, ((0, 4), (1, 4)), (*PREFIX, 0, 4, 101, 104))
+    jobs = [BranchJob(PREFIX + branch) for branch in join.branches]
+    for job in jobs:
+        scheduler.add(job)
+    finish(scheduler)
+    return join, jobs
+
+
+def test_what_is_to_be_joined_stays_until_it_is_gone_on_from() -> None:
+    """Whatever runs between the branches, the join and the job that asked for it."""
+    context = FakeContext(cells=2000, sequences=40, batch=32)
+    scheduler = run(context, [])
+    busy(scheduler, 64)
+    join, jobs = branches_read(scheduler)
+    busy(scheduler, 64)
+    node = scheduler.join(join, jobs)
+    busy(scheduler, 64)
+    assert node is not None
+    after = Walk((*join.whole, 2), 1)
+    after.joined, after.kept = len(join.whole), (node,)
+    scheduler.add(after)
+    finish(scheduler)
+    busy(scheduler, 64)
+
+    assert after.cached_tokens == len(join.whole)
+    assert node.locks == 0
+    assert scheduler.cache.match(join.whole).length < len(PREFIX)
+
+
+@pytest.mark.parametrize("ends_by", ["let go", "cancelled", "lack of room"])
+def test_what_was_joined_is_let_go_of(ends_by: str) -> None:
+    """Where nobody goes on from it, and where nothing else makes room."""
+    context = FakeContext(cells=340, sequences=40, batch=32)
+    scheduler = run(context, [])
+    join, jobs = branches_read(scheduler)
+    node = scheduler.join(join, jobs)
+    assert node is not None
+    if ends_by == "let go":
+        scheduler.cache.let_go((node, node))
+    elif ends_by == "cancelled":
+        after = Walk((*join.whole, 2), 1)
+        after.kept, after.cancelled = (node,), True
+        scheduler.add(after)
+        finish(scheduler)
+    else:
+        large = Walk((7, 1), 297)
+        scheduler.add(large)
+        finish(scheduler)
+        assert large.written() == [continuation((7, 1), 297)]
+
+    assert node.locks == 0
+    assert not scheduler.cache._kept
 
 
 def optimum(asked: Sequence[tuple[Tokens, Tokens]]) -> int:
