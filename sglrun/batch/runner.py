@@ -179,6 +179,7 @@ class BatchRunner:
     def stop(self, reason: SglrunError, *, grace_s: float | None = None) -> None:
         """Take no more rows; wait *grace_s* for those in flight, then raise *reason*.
 
+        Results that waited for a row which is left come first, in order, with a gap.
         Safe from any thread and from a signal handler. A second call waits no more.
         """
         self._stops.put(_Stop(reason, grace_s))
@@ -314,8 +315,9 @@ class BatchRunner:
         except Empty:
             second = stop
         if second is not None:
-            self._limits.fail(stop.reason)
+            # First this: no row that fails by it has a result.
             fan_out.abandon()
+            self._limits.fail(stop.reason)
 
 
 _FEWEST = 100

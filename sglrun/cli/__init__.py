@@ -83,7 +83,10 @@ def run_command(arguments: Sequence[str], streams: Streams) -> int:
         return BROKEN_PIPE
     except KeyboardInterrupt:
         return RunInterruptedError.exit_code
-    except SystemExit:
+    except SystemExit as exc:
+        # So typer tells that nobody reads what it echoes.
+        if isinstance(exc.__context__, BrokenPipeError):
+            return BROKEN_PIPE
         raise
     except BaseException as exc:  # noqa: BLE001 - told, and the exit code says it
         for line in failures.lines(exc, verbose=verbose):

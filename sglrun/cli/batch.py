@@ -18,7 +18,7 @@ from sglrun.batch.summary import RunSummary
 from sglrun.cli.backend import chosen_backend, offer_backend
 from sglrun.cli.dry_run import write_estimate
 from sglrun.cli.interrupt import caught_signals
-from sglrun.cli.log import logging_to
+from sglrun.cli.log import files_of, logging_to
 from sglrun.cli.memory import share_memory
 from sglrun.cli.options import configured, with_settings
 from sglrun.cli.output import open_output
@@ -60,7 +60,11 @@ def batch(
     config = configured(streams, options)
     if config.rows.output is None:
         streams.need_stdout()
-    with logging_to(streams, config.display), only_results_on_stdout(streams):
+    used = files_of(program, inputs, config.rows.output)
+    with (
+        logging_to(streams, config.display, apart_from=used),
+        only_results_on_stdout(streams),
+    ):
         for note in config.notes:
             streams.say(f"sglrun: warning: {note}")
         offered = offer_backend(config)

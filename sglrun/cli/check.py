@@ -6,8 +6,10 @@ import typer
 
 from sglrun.batch.check import Complaint, check_rows
 from sglrun.batch.rows import read_rows
+from sglrun.cli.log import logging_to
 from sglrun.cli.streams import Streams, only_results_on_stdout
 from sglrun.config import secrets_around
+from sglrun.config.settings import DisplaySettings
 from sglrun.interpreter.loader import load_program
 
 
@@ -29,7 +31,7 @@ def check(
     streams: Streams = ctx.obj
     streams.need_stdout()
     streams.secrets.add(secrets_around())
-    with only_results_on_stdout(streams):
+    with logging_to(streams, DisplaySettings()), only_results_on_stdout(streams):
         loaded = load_program(program)
         with read_rows(inputs) as rows:
             streams.check_input(rows.source, results_on_stdout=True)

@@ -9,6 +9,7 @@ from sglrun.backends import create_backend
 from sglrun.backends.description import described
 from sglrun.backends.secrets import without_password
 from sglrun.cli.failures import exit_code
+from sglrun.cli.log import logging_to
 from sglrun.cli.options import configured, with_settings
 from sglrun.cli.streams import Streams
 from sglrun.cli.versions import version_of
@@ -36,7 +37,8 @@ def doctor(ctx: typer.Context, **options: object) -> None:
     config = configured(streams, options)
     _tell(streams, *_installed(), ("backend", _choice(config)))
     try:
-        facts = ask_backend(config)
+        with logging_to(streams, config.display):
+            facts = ask_backend(config)
     except SglrunError as exc:
         _tell(streams, ("problem", str(exc)))
         raise typer.Exit(exit_code(exc)) from exc

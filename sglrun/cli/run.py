@@ -10,7 +10,7 @@ from sglrun.batch.meter import Meter
 from sglrun.batch.records import json_text
 from sglrun.batch.tried import TriedBackend
 from sglrun.cli.backend import chosen_backend, offer_backend
-from sglrun.cli.log import logging_to
+from sglrun.cli.log import files_of, logging_to
 from sglrun.cli.options import configured, with_settings
 from sglrun.cli.streams import (
     ReaderGoneError,
@@ -53,7 +53,10 @@ def run(
     streams: Streams = ctx.obj
     streams.need_stdout()
     config = configured(streams, options)
-    with logging_to(streams, config.display), only_results_on_stdout(streams):
+    with (
+        logging_to(streams, config.display, apart_from=files_of(program)),
+        only_results_on_stdout(streams),
+    ):
         offered = offer_backend(config)
         loaded = load_program(program)
         given = parse_arguments(loaded, arguments or (), json_object)
@@ -130,8 +133,8 @@ def _show_text(state: ProgramState, streams: Streams, *, color: bool) -> None:
             last = piece[-1:]
     except ReaderGoneError:
         raise
-    except Exception as exc:
-        # The first cause of the program's failure ends its text, too.
+    except BaseException as exc:
+        # The first cause of the program's failure ends its text, too, be it an exit.
         if state.failure is None or exc is not state.failure.cause:
             raise
     if last != "\n":
@@ -161,7 +164,8 @@ def _as_error(failure: Failure) -> SglrunError:
     """Return what a user is told about a program that failed."""
     cause = failure.cause
     known = isinstance(cause, SglrunError)
-    error = SglrunError(str(cause) if known else f"{type(cause).__name__}: {cause}")
+    kind = type(cause).__name__
+    error = SglrunError(str(cause) if known else f"{kind}: {cause}".removesuffix(": "))
     if failure.where:
         error.add_note(f"at {failure.where}")
     if failure.variable:

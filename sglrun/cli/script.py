@@ -15,7 +15,7 @@ import typer
 from sglrun.batch.meter import Meter
 from sglrun.batch.tried import TriedBackend
 from sglrun.cli.backend import offer_backend
-from sglrun.cli.log import logging_to
+from sglrun.cli.log import files_of, logging_to
 from sglrun.cli.options import configured, with_settings
 from sglrun.cli.run import say_approximations
 from sglrun.cli.streams import ReaderGoneError, Streams
@@ -73,7 +73,7 @@ def script(
     if replace_backends:
         global_config.offered_backend = backend
         global_config.replaces_backends = True
-    with logging_to(streams, config.display):
+    with logging_to(streams, config.display, apart_from=files_of(file)):
         try:
             code = run_script(path, arguments or (), streams)
         finally:

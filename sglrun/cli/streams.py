@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EBADF
+from typing import TextIO
 
 from sglrun.backends.secrets import Secrets
 from sglrun.batch.sources import Source
@@ -154,29 +155,28 @@ def open_streams() -> Streams:
 
 @contextmanager
 def only_results_on_stdout(streams: Streams) -> Iterator[None]:
-    """Send to stderr what is printed in the block, whoever prints it.
+    """Send to stderr what is printed from here on, whoever prints it.
 
     That holds for libraries that are not written in Python and for other processes,
-    too: the descriptor itself is stderr meanwhile.
+    too: the descriptor itself is stderr. It stays so after the block, since what is
+    printed while the process ends, as by ``atexit``, is no result either. At the end
+    of the block what lies in a buffer is written.
     """
-    before, sys.stdout = sys.stdout, streams.err
-    _flush_stdout()
-    kept = os.dup(STDOUT)
+    _flush(sys.__stdout__)
+    sys.stdout = streams.err
     os.dup2(STDERR, STDOUT)
     try:
         yield
     finally:
-        _flush_stdout()
-        os.dup2(kept, STDOUT)
-        os.close(kept)
-        sys.stdout = before
+        _flush(sys.__stdout__)
+        _flush(sys.stdout)  # which a program may have wrapped
 
 
-def _flush_stdout() -> None:
-    """Write what lies in the buffer of the first stdout, to where that leads now."""
-    if sys.__stdout__ is not None:
+def _flush(stream: TextIO | None) -> None:
+    """Write what lies in the buffer of *stream*, to where that leads now."""
+    if stream is not None:
         with suppress(OSError, ValueError):
-            sys.__stdout__.flush()
+            stream.flush()
 
 
 def _hold(number: int) -> bool:

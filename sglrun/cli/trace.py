@@ -12,7 +12,7 @@ import typer
 
 from sglrun.batch.rows import given, read_rows
 from sglrun.cli.backend import offer_backend
-from sglrun.cli.log import logging_to
+from sglrun.cli.log import files_of, logging_to
 from sglrun.cli.options import configured, with_settings
 from sglrun.cli.streams import Streams, only_results_on_stdout
 from sglrun.cli.tokens import TokenCounter, token_counter
@@ -64,7 +64,7 @@ def trace(
     streams.need_stdout()
     config = configured(streams, options)
     with (
-        logging_to(streams, config.display),
+        logging_to(streams, config.display, apart_from=files_of(program, inputs)),
         only_results_on_stdout(streams),
         closing(offer_backend(config)) as offered,
     ):

@@ -1,9 +1,10 @@
 """A quiet stream: stderr that may be closed, full or gone without anyone noticing."""
 
+import codecs
 import io
 import threading
 from collections.abc import Callable
-from typing import TextIO
+from typing import Any, BinaryIO, TextIO, cast
 
 
 def _never() -> bool:
@@ -31,6 +32,19 @@ class QuietStream(io.TextIOBase, TextIO):
         self._is_muted = is_muted
         self._redacted = redacted
         self._lock = threading.RLock()
+        self._buffer = _Bytes(self)
+
+    @property
+    def buffer(self) -> BinaryIO:
+        """What takes bytes, and shows them as the text that they are."""
+        return cast("BinaryIO", self._buffer)
+
+    def detach(self) -> BinaryIO:
+        """Return what takes bytes; text can be written on."""
+        return self.buffer
+
+    def reconfigure(self, **_settings: object) -> None:
+        """Change nothing: any text can be written as it is."""
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
@@ -78,3 +92,40 @@ class QuietStream(io.TextIOBase, TextIO):
     def writable(self) -> bool:
         """Return that it may be written to."""
         return True
+
+
+class _Bytes(io.BufferedIOBase):
+    """Bytes to a quiet stream, as text; it stays open, whoever closes it."""
+
+    def __init__(self, stream: QuietStream) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+        # Under the lock: a character may come in two writes.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+
+    def write(self, data: Any) -> int:
+        with memoryview(data) as view:
+            self._decode(view.tobytes())
+            return view.nbytes
+
+    def flush(self) -> None:
+        self._decode(b"", final=True)
+        self._stream.flush()
+
+    def close(self) -> None:
+        self.flush()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def writable(self) -> bool:
+        return True
+
+    def _decode(self, data: bytes, *, final: bool = False) -> None:
+        with self._lock:
+            text = self._decoder.decode(data, final)
+        if text:
+            self._stream.write(text)

@@ -23,6 +23,11 @@ class _Done(Generic[R]):
     error: BaseException | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Abandoned:
+    """What is done after it gives no result."""
+
+
 class _InOrder(Generic[R]):
     """Holds results back until those before them have come."""
 
@@ -38,6 +43,10 @@ class _InOrder(Generic[R]):
             ready.append(self._waiting.pop(self._following))
             self._following += 1
         return ready
+
+    def rest(self) -> list[_Done[R]]:
+        """Take what is behind a gap, in order."""
+        return [self._waiting.pop(number) for number in sorted(self._waiting)]
 
 
 def auto_num_threads() -> int:
@@ -81,7 +90,7 @@ class FanOut(Generic[T, R]):
         self._ordered = ordered
         held = window or num_threads * (64 if ordered else 2)
         self._room = threading.Semaphore(max(held, num_threads))
-        self._done: SimpleQueue[_Done[R] | None] = SimpleQueue()
+        self._done: SimpleQueue[_Done[R] | _Abandoned | None] = SimpleQueue()
         self._taking = threading.Lock()
         self._state = threading.Lock()
         # Under the state lock; a wake-up (None) is queued whenever the end may be near.
@@ -89,7 +98,7 @@ class FanOut(Generic[T, R]):
         self._taken = 0
         self._working = 0
         self._ended = False  # the source is exhausted, or must not be asked again
-        self._abandoned = False  # results are not waited for any more
+        self._is_over = False  # the reader's own: it was abandoned up to here
         self._source_error: BaseException | None = None
         self._context = contextvars.copy_context()
 
@@ -100,23 +109,21 @@ class FanOut(Generic[T, R]):
         self._done.put(None)
 
     def abandon(self) -> None:
-        """End the iteration now; items being worked on give no results."""
-        self._abandoned = True
-        self.stop()
+        """Wait for nothing; items being worked on give no results, finished ones do."""
+        self._end()
+        self._room.release()
+        self._done.put(_Abandoned())
 
     def batches(self, most: int = 256) -> Iterator[list[R]]:
         """Iterate over the results, as many at once as are there, *most* at most.
 
         What an item or the source raises is raised at the end: no more items are taken,
         and the results of those being worked on come first. Leaving early abandons
-        them.
+        them. Where it is abandoned from outside, results in order may have gaps.
         """
-        in_order = _InOrder[R]() if self._ordered else None
         error: BaseException | None = None
         try:
-            for first in self._completed():
-                came = [first, *self._waiting(most - 1)]
-                ready = came if in_order is None else in_order.ready(came)
+            for ready in self._ready(most):
                 batch = [done.result for done in ready if done.error is None]
                 if ready:
                     self._room.release(len(ready))
@@ -133,6 +140,14 @@ class FanOut(Generic[T, R]):
         if error is not None:
             raise error
 
+    def _ready(self, most: int) -> Iterator[list[_Done[R]]]:
+        in_order = _InOrder[R]() if self._ordered else None
+        for first in self._completed():
+            came = [first, *self._waiting(most - 1)]
+            yield came if in_order is None else in_order.ready(came)
+        if in_order is not None:
+            yield in_order.rest()
+
     def _waiting(self, most: int) -> Iterator[_Done[R]]:
         """Take what waits to be read, without waiting for more."""
         for _ in range(most):
@@ -141,6 +156,9 @@ class FanOut(Generic[T, R]):
             done = self._done.get()
             if done is None:
                 self._done.put(None)  # the end, which must be seen by who waits for it
+                return
+            if isinstance(done, _Abandoned):
+                self._is_over = True
                 return
             yield done
 
@@ -162,12 +180,14 @@ class FanOut(Generic[T, R]):
 
     def _completed(self) -> Generator[_Done[R], None, None]:
         self._start_thread()
-        while not self._abandoned:
+        while not self._is_over:
             with self._state:
                 over = self._ended and not self._working
             if over and self._done.empty():
                 return
             done = self._done.get()
+            if isinstance(done, _Abandoned):
+                return
             if done is not None:
                 yield done
 

@@ -93,7 +93,8 @@ def run_body(program: Program, state: ProgramState, arguments: Arguments) -> Non
         UserWarning: the function leaves a role open.
 
     Raises:
-        KeyboardInterrupt: the user's, after the state has failed with it.
+        KeyboardInterrupt: the user's, after the state has failed with it; it comes
+            to the main thread only, and elsewhere is what the author raised.
     """
     executor = state.stream_executor
     token = running_settings.set(executor.settings)
@@ -114,7 +115,8 @@ def run_body(program: Program, state: ProgramState, arguments: Arguments) -> Non
     except BaseException as exc:  # a row's failure is a result
         where = raising_place(exc, str(program.path))
         executor.fail(Failure(cause=exc, where=where, in_body=True))
-        if isinstance(exc, KeyboardInterrupt):
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and isinstance(exc, KeyboardInterrupt):
             raise
     finally:
         running_settings.reset(token)

@@ -528,6 +528,45 @@ def test_a_stop_does_not_wait_for_ever(again: bool) -> None:  # noqa: FBT001
 
 
 @pytest.mark.parametrize("schedule", ["input", "prefix"])
+def test_rows_behind_one_that_hangs_are_not_lost(
+    schedule: Literal["input", "prefix"],
+) -> None:
+    """What waited for its turn when the grace was over is given, in order, counted."""
+    last_begun, released = threading.Event(), threading.Event()
+
+    def answer(request: Request) -> str:
+        said = request.prompt.text.removeprefix(SYSTEM)
+        if said == "z":  # the other thread hangs: this one has done those before
+            last_begun.set()
+        if said in {"aa", "z"}:
+            released.wait(WAIT_S)
+        return "fine"
+
+    options = BatchOptions(num_threads=2, precache=False, schedule=schedule)
+    runner = BatchRunner(prog, MockBackend(answer), options)
+
+    def stop() -> None:
+        assert last_begun.wait(WAIT_S)
+        runner.stop(RunInterruptedError("SIGTERM", signal_number=15), grace_s=0.0)
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    rows = rows_of(*({"q": said} for said in ("c", "aa", "b", "a", "z")))
+    results: list[RowResult] = []
+    with runner, pytest.raises(RunInterruptedError, match="SIGTERM"):
+        results.extend(runner.results(rows))
+    released.set()
+    stopper.join(WAIT_S)
+
+    assert [(result.index, result.ok) for result in results] == [
+        (0, True),
+        (2, True),
+        (3, True),
+    ]
+    assert (runner.summary().ok, runner.summary().failed) == (3, 0)
+
+
+@pytest.mark.parametrize("schedule", ["input", "prefix"])
 def test_an_input_that_breaks_off_comes_after_the_results(
     schedule: Literal["input", "prefix"],
 ) -> None:

@@ -4,10 +4,13 @@ import contextlib
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,7 +42,11 @@ def folder(tmp_path: Path) -> Path:
 
 @contextmanager
 def started(
-    folder: Path, server: StandIn, *more: str, stderr: int = subprocess.PIPE
+    folder: Path,
+    server: StandIn,
+    *more: str,
+    stderr: int = subprocess.PIPE,
+    process_group: int | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
     """Start a run of one row at a time against *server*."""
     with subprocess.Popen(
@@ -53,6 +60,7 @@ def started(
         text=True,
         cwd=folder,
         env=environment(folder, TERM="xterm"),
+        process_group=process_group,
     ) as process:
         try:
             yield process
@@ -61,10 +69,11 @@ def started(
 
 
 class SlowRow:
-    """A fault: the row with the index 2 is answered once the server is released."""
+    """A fault: rows are answered once the server is released; that of the index 2."""
 
-    def __init__(self, server: StandIn) -> None:
-        """Slow *server* down."""
+    def __init__(self, server: StandIn, *more: int) -> None:
+        """Slow *server* down, for the rows *more* too; the last one tells."""
+        self._slow = tuple(f"number {index}" for index in (2, *more))
         self.began = threading.Event()
         self._server = server
         server.fail_always(self, path="/generate")
@@ -72,8 +81,9 @@ class SlowRow:
     def __call__(self, handler: Handler) -> None:
         """Answer, perhaps late."""
         payload = self._server.log[-1].payload
-        if payload["text"].endswith("number 2"):
-            self.began.set()
+        if payload["text"].endswith(self._slow):
+            if payload["text"].endswith(self._slow[-1]):
+                self.began.set()
             self._server.released.wait(WAIT_S)
         handler._answer(self._server, payload)
 
@@ -188,17 +198,97 @@ def test_grace_ends_the_wait(folder: Path, stand_in: StandIn) -> None:
 
 
 def test_a_second_signal_leaves_at_once(folder: Path, stand_in: StandIn) -> None:
-    """Who insists is not made to wait for the grace."""
+    """Who insists, with another signal, is not made to wait for the grace."""
     slow = SlowRow(stand_in)
     with started(folder, stand_in, "--grace", "1000") as process:
         assert slow.began.wait(WAIT_S)
         process.send_signal(signal.SIGINT)
         told(process, "a second one leaves at once")
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
         process.communicate(timeout=WAIT_S)
 
-    assert process.returncode == 130
+    assert process.returncode == 143
     assert not stand_in.released.is_set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_same_signal_later_leaves_at_once(
+    folder: Path, stand_in: StandIn, number: signal.Signals
+) -> None:
+    """Who insists with the same signal leaves once half a second is over."""
+    slow = SlowRow(stand_in)
+    with started(folder, stand_in, "--grace", "1000") as process:
+        assert slow.began.wait(WAIT_S)
+        process.send_signal(number)
+        told(process, "a second one leaves at once")
+        began = time.monotonic()
+        while process.poll() is None:
+            process.send_signal(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.1)
+            assert time.monotonic() - began < WAIT_S
+        took_s = time.monotonic() - began
+        process.communicate(timeout=WAIT_S)
+
+    assert process.returncode == 128 + number
+    assert took_s > 0.3  # the half second began a little before
+    assert not stand_in.released.is_set()
+
+
+TWICE = """\
+import signal, sys, threading
+from sglrun.cli.interrupt import caught_signals
+
+first, other = map(int, sys.argv[1:])
+
+def drain(number):
+    print("drains", int(number), flush=True)
+    signal.raise_signal(first)
+    signal.raise_signal(first)
+    signal.raise_signal(other)
+
+with caught_signals(drain, lambda: None):
+    signal.raise_signal(first)
+    threading.Event().wait(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [(signal.SIGINT, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)],
+)
+def test_a_signal_that_comes_twice_at_once_is_one(
+    folder: Path, first: signal.Signals, other: signal.Signals
+) -> None:
+    """The same signal again drains no second time, nor leaves; another one leaves."""
+    run = subprocess.run(
+        [sys.executable, "-c", TWICE, str(int(first)), str(int(other))],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+        env=environment(folder),
+    )
+
+    assert run.stdout.splitlines() == [f"drains {int(first)}"]
+    assert run.returncode == 128 + other
+
+
+def test_a_signal_to_the_process_and_its_group_loses_no_row(
+    folder: Path, stand_in: StandIn
+) -> None:
+    """As GNU's ``timeout`` sends it: the row in flight is waited for."""
+    slow = SlowRow(stand_in)
+    with started(folder, stand_in, "-o", "out.jsonl", process_group=0) as process:
+        assert slow.began.wait(WAIT_S)
+        process.send_signal(signal.SIGTERM)
+        os.killpg(process.pid, signal.SIGTERM)
+        told(process, "SIGTERM: waiting")
+        stand_in.released.set()
+        _, rest = process.communicate(timeout=WAIT_S)
+
+    assert process.returncode == 143
+    assert "the same command again goes on from here" in rest
 
 
 def test_a_second_signal_gives_the_terminal_back(
@@ -215,14 +305,14 @@ def test_a_second_signal_gives_the_terminal_back(
         process.send_signal(signal.SIGINT)
         while b"leaves" not in shown:
             shown += os.read(here, 1 << 16)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
         with contextlib.suppress(OSError):  # the other end is closed
             while more := os.read(here, 1 << 16):
                 shown += more
         process.communicate(timeout=WAIT_S)
     os.close(here)
 
-    assert process.returncode == 130
+    assert process.returncode == 143
     assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l")
 
 
@@ -252,6 +342,22 @@ def test_results_before_a_signal_are_on_stdout(folder: Path, stand_in: StandIn) 
     assert [json.loads(line)["index"] for line in out.splitlines()] == list(
         range(len(stand_in.generations))
     )
+
+
+def test_results_behind_a_row_that_hangs_are_on_stdout(
+    folder: Path, stand_in: StandIn
+) -> None:
+    """When the grace is over, what waited for its turn is printed and counted."""
+    slow = SlowRow(stand_in, 7)  # one of two at a time hangs: the others are done
+    with started(folder, stand_in, "-j", "2", "--grace", "0") as process:
+        assert slow.began.wait(WAIT_S)
+        process.send_signal(signal.SIGTERM)
+        out, said = process.communicate(timeout=WAIT_S)
+
+    assert process.returncode == 143
+    shown = [json.loads(line)["index"] for line in out.splitlines()]
+    assert shown == [0, 1, 3, 4, 5, 6]
+    assert re.search(r"6 rows in .*: 6 ok$", said, re.MULTILINE)
 
 
 def test_a_reader_that_leaves_ends_the_run_quietly(folder: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import ROOT, WAIT_S, command, environment
+from sglrun.cli.streams import BROKEN_PIPE
+from tests.cli.process import ROOT, WAIT_S, command, environment, sglrun
 
 PROGRAM = (
     "import sglrun as s\n@s.function\ndef p(s):\n    print('said')\n    s['a'] = 1\n"
@@ -199,3 +200,59 @@ def test_results_do_not_get_into_the_programs_file(tmp_path: Path) -> None:
     shell("$RUN >&-", tmp_path)
 
     assert (tmp_path / "p.py").read_text("utf-8") == PROGRAM
+
+
+IDIOMS = """\
+import atexit, io, os, sys
+sys.stdout.reconfigure(encoding="utf-8")
+sys.stderr.reconfigure(errors="replace")
+sys.stdout.buffer.write(b"bytes\\n")
+sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8")
+print("wrapped \u00e9")
+sys.stdout.flush()
+atexit.register(lambda: print("the end"))
+atexit.register(lambda: os.system("echo a child at the end"))
+import sglrun as s
+@s.function
+def p(s, q):
+    sys.stdout.reconfigure(line_buffering=True)
+    sys.stdout.buffer.write(b"in a row\\n")
+    s["a"] = q
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("batch", "p.py", "-", "-b", "mock"),
+        ("run", "p.py", "q=1", "-b", "mock"),
+        ("check", "p.py", "-"),
+        ("trace", "p.py", "--json", "-b", "mock"),
+    ],
+)
+def test_what_programs_do_with_stdout_puts_nothing_on_it(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """A program may set up its stdout, and speak at its end: all goes to stderr."""
+    (tmp_path / "p.py").write_text(IDIOMS, "utf-8")
+    run = sglrun(*words, folder=tmp_path, stdin='{"q": "1"}\n')
+    told = run.stderr.splitlines()
+
+    assert run.returncode == 0, run.stderr
+    assert told[:2] == ["bytes", "wrapped \u00e9"]
+    assert told[-2:] == ["a child at the end", "the end"]
+    assert ("in a row" in told) == (words[0] in {"batch", "run"})
+    assert [line for line in run.stdout.splitlines() if line[0] != "{"] == []
+
+
+@pytest.mark.parametrize(
+    "words", ["--help", "--version", "batch --help", "models --help", "doctor -b mock"]
+)
+def test_a_reader_that_leaves_ends_every_command_alike(
+    tmp_path: Path, words: str
+) -> None:
+    """What a command says of itself ends as results do where nobody reads it."""
+    run = " ".join(command(*words.split()))
+    code, _, err = batch(f"{run} | true", tmp_path)
+
+    assert (code, err) == (BROKEN_PIPE, "")

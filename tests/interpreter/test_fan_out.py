@@ -346,6 +346,65 @@ def test_abandoned_batches_wait_for_nobody() -> None:
     assert (ended, results) == (True, [])
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_what_is_finished_when_abandoned_is_read(
+    ordered: bool,  # noqa: FBT001 - a case
+) -> None:
+    """One item hangs: those behind it, held back for the order or not, are read."""
+    all_begun, released = threading.Barrier(4), threading.Event()
+
+    def work(item: int) -> int:
+        if item in {1, 4}:
+            all_begun.wait(WAIT_S)
+            released.wait(WAIT_S)
+        return item
+
+    def source() -> Iterator[int]:
+        yield from range(8)
+        all_begun.wait(WAIT_S)  # the one thread that does not hang did all the others
+        released.wait(WAIT_S)
+
+    fan_out = FanOut(work, source(), num_threads=3, window=40, ordered=ordered)
+    results: list[int] = []
+
+    def read() -> None:
+        for batch in fan_out.batches(most=2):
+            results.extend(batch)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    all_begun.wait(WAIT_S)
+    fan_out.abandon()
+    reader.join(WAIT_S)
+    ended = not reader.is_alive()
+    released.set()
+    wait_for_no_thread()
+
+    assert ended
+    assert (results if ordered else sorted(results)) == [0, 2, 3, 5, 6, 7]
+
+
+def test_what_ends_after_it_was_abandoned_is_not_read() -> None:
+    """A slow reader does not get what was finished later than that."""
+    working, released = threading.Event(), threading.Event()
+
+    def work(item: int) -> int:
+        if item:
+            working.set()
+            released.wait(WAIT_S)
+        return item
+
+    fan_out = FanOut(work, range(2), num_threads=1)
+    batches = fan_out.batches()
+    first = next(batches)
+    assert working.wait(WAIT_S)
+    fan_out.abandon()
+    released.set()
+    wait_for_no_thread()
+
+    assert (first, list(batches)) == ([0], [])
+
+
 class Scarce(threading.Thread):
     """A thread of which the system has only as many as ``left`` says."""
 

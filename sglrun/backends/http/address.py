@@ -35,7 +35,7 @@ def parse_address(text: str) -> Address:
     except ValueError as exc:
         raise ConfigError(f"{shown!r} is no address: {exc}") from exc
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise ConfigError(f"{shown!r} is no address; write it as http://host:port")
+        raise no_address(shown)
     path = parts.path.rstrip("/")
     host = parts.netloc.rpartition("@")[2]
     return Address(
@@ -43,3 +43,8 @@ def parse_address(text: str) -> Address:
         query=f"?{parts.query}" if parts.query else "",
         shown=urlunsplit((parts.scheme, host, path, "", "")),
     )
+
+
+def no_address(shown: str) -> ConfigError:
+    """Return the error that *shown*, which has no password in it, is no address."""
+    return ConfigError(f"{shown!r} is no address; write it as http://host:port")

@@ -5,6 +5,7 @@ Rule: only this module and ``adapter`` import ``requests``. Nothing is tried aga
 
 import copy
 import json
+import re
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from requests.utils import select_proxy
 
 from sglrun.backends.base import Key
 from sglrun.backends.http.adapter import OneAddressAdapter, prepared
-from sglrun.backends.http.address import parse_address
+from sglrun.backends.http.address import no_address, parse_address
 from sglrun.backends.http.body import Body
 from sglrun.backends.http.failures import error_of_failure
 from sglrun.backends.http.quota import Quota
@@ -36,6 +37,7 @@ _POOL_SIZE = 1024
 _OK = 200
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _BEARER = "Authorization"
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, 5.6.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,7 @@ class HttpClient:
         if api_key is not None:
             given[key_header] = f"Bearer {key}" if key_header == _BEARER else key
         self._adapter = OneAddressAdapter(_POOL_SIZE)
+        self._by_proxy = ""
         with self._translated("the address"), requests.Session() as session:
             # Proxies and authorities are read from the environment once, not with
             # every request.
@@ -107,14 +110,15 @@ class HttpClient:
             for proxy in self._settings["proxies"].values():
                 self.secrets.add(url_secrets(proxy))
             session.trust_env = False
-            head = session.prepare_request(_request(address.url, given))
+            try:
+                head = session.prepare_request(_request(address.url, given))
+            except requests.exceptions.InvalidURL as exc:  # its host is none
+                raise no_address(address.shown) from exc
         self._url = f"{head.url}".rstrip("/")
         self._query = address.query
         self._headers = dict(head.headers)
-        proxy = select_proxy(address.url, self._settings["proxies"]) or ""
-        self._by_proxy = (
-            f" (through the proxy {proxy.rpartition('@')[2]})" if proxy else ""
-        )
+        if through := select_proxy(address.url, self._settings["proxies"]):
+            self._by_proxy = f" (through the proxy {through.rpartition('@')[2]})"
 
     def until(self, deadline: float) -> "HttpClient":
         """Return this client, every answer being due at *deadline* at the latest.
@@ -269,7 +273,12 @@ class HttpClient:
 
 def _request(address: str, headers: Mapping[str, str]) -> requests.Request:
     for name, value in headers.items():
-        if not (name + value).isprintable() or not value.isascii():
+        if not _TOKEN.fullmatch(name):
+            raise ConfigError(
+                f"{name!r} is no name of a header: it takes letters and digits of "
+                "ASCII and !#$%&'*+-.^_`|~, as in 'X-Team: blue'"
+            )
+        if not (value.isprintable() and value.isascii()):
             raise ConfigError(f"the header {name!r} holds what HTTP cannot send")
     common = {
         "Accept-Encoding": "identity",

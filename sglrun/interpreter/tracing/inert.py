@@ -59,6 +59,8 @@ def is_inert(program: Program) -> bool:
         return reader.reads(program) and all(map(reader.reads, program.bound.values()))
     except ValueError:  # a name of an outer function that has no value yet
         return False
+    except RecursionError:  # what it uses is nested too deep to be read
+        return False
 
 
 class _Reader:

@@ -74,39 +74,77 @@ Outcome = Known | Made | Said | Listed | Mapped | Itself | Opaque
 def outcome_of(given: object, marks: Marks, state: object = None) -> Outcome:
     """Return *given* as an outcome.
 
+    A collection that holds itself, or that is nested too deep, is opaque; so is all of
+    *given* where it is too large.
+
     Args:
         given: what the author's code assigned or returned.
         marks: those of the trace.
         state: the program's own state.
     """
-    if type(given) is Placeholder:
-        value = given.value
-        return Said(value.fragments) if value.is_composed else Made(value)
-    if type(given) is str:
-        parts = marks.fragments(given)
-        return (
-            Said(parts)
-            if any(isinstance(part, Mark) for part in parts)
-            else Known(given)
-        )
-    if isinstance(given, int | float | bool | None):
-        return Known(given)
-    if isinstance(given, list | tuple | dict):
-        return _collection(given, marks, state)
-    return Itself() if given is state else Opaque(type(given).__name__)
+    try:
+        return _Gatherer(marks, state).outcome(given)
+    except _TooLargeError:
+        return Opaque(f"{type(given).__name__} of more than {_MOST_PARTS:,} parts")
 
 
-def _collection(
-    given: list[object] | tuple[object, ...] | dict[object, object],
-    marks: Marks,
-    state: object,
-) -> Outcome:
-    if isinstance(given, dict):
-        pairs = [(key, outcome_of(item, marks, state)) for key, item in given.items()]
-        named = tuple((key, item) for key, item in pairs if isinstance(key, str))
-        return Mapped(named) if len(named) == len(given) else Opaque("a dictionary")
-    each = tuple(outcome_of(item, marks, state) for item in given)
-    return Listed(each, is_tuple=isinstance(given, tuple))
+_Collection = list[object] | tuple[object, ...] | dict[object, object]
+_MOST_LEVELS = 50  # what reads outcomes calls itself for each, a few calls at a time
+_MOST_PARTS = 20_000
+
+
+class _TooLargeError(Exception):
+    """An outcome has too many parts."""
+
+
+class _Gatherer:
+    """Gathers one outcome."""
+
+    def __init__(self, marks: Marks, state: object) -> None:
+        self._marks = marks
+        self._state = state
+        self._around: list[object] = []  # the collections that hold what comes next
+        self._parts = 0
+
+    def outcome(self, given: object) -> Outcome:
+        """Return *given*, which those around it hold, as an outcome.
+
+        Raises:
+            _TooLargeError: that would have too many parts.
+        """
+        self._parts += 1
+        if self._parts > _MOST_PARTS:
+            raise _TooLargeError
+        if type(given) is Placeholder:
+            value = given.value
+            return Said(value.fragments) if value.is_composed else Made(value)
+        if type(given) is str:
+            parts = self._marks.fragments(given)
+            is_known = not any(isinstance(part, Mark) for part in parts)
+            return Known(given) if is_known else Said(parts)
+        if isinstance(given, int | float | bool | None):
+            return Known(given)
+        if isinstance(given, list | tuple | dict):
+            return self._collection(given)
+        return Itself() if given is self._state else Opaque(type(given).__name__)
+
+    def _collection(self, given: _Collection) -> Outcome:
+        if any(given is each for each in self._around):
+            return Opaque(f"a {type(given).__name__} that holds itself")
+        if len(self._around) == _MOST_LEVELS:
+            return Opaque(f"a {type(given).__name__} in {_MOST_LEVELS} others")
+        self._around.append(given)
+        made = self._items(given)
+        self._around.pop()
+        return made
+
+    def _items(self, given: _Collection) -> Outcome:
+        if isinstance(given, dict):
+            pairs = [(key, self.outcome(item)) for key, item in given.items()]
+            named = tuple((key, item) for key, item in pairs if isinstance(key, str))
+            return Mapped(named) if len(named) == len(given) else Opaque("a dictionary")
+        each = tuple(map(self.outcome, given))
+        return Listed(each, is_tuple=isinstance(given, tuple))
 
 
 def filled(outcome: Outcome, known: Callable[[Value], object], state: object) -> object:

@@ -208,10 +208,7 @@ def _trace(
     def body() -> None:
         is_traced.set(True)
         sys.setprofile(recorder.operations.watch)  # of this thread alone
-        try:
-            run_body(program, state, arguments)
-        except KeyboardInterrupt:
-            return  # the author's: the user's reaches the main thread only
+        run_body(program, state, arguments)
 
     # In a thread, what stops a thread (``sys.exit``) stops the trace alone.
     context = contextvars.copy_context()

@@ -201,6 +201,32 @@ def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
         HttpClient(url)
 
 
+@pytest.mark.parametrize("host", ["a b", "*", ".", "*.a", "%zz", "h\x00", "é" * 70])
+def test_a_host_that_is_none_is_refused_at_once(host: str) -> None:
+    """What no name of a host may hold is told as the wrong address that it is."""
+    with pytest.raises(ConfigError, match="is no address; write it as") as caught:
+        HttpClient(f"http://user:pass-word@{host}/v1")
+
+    assert "pass-word" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["É", "A b", "", "a:", "(a)", "a\nb", "a ", "\u2603"])
+def test_a_header_whose_name_is_no_token_is_refused(name: str) -> None:
+    """Names of headers are those of RFC 9110, and a wrong one is told."""
+    with pytest.raises(ConfigError) as caught:
+        HttpClient("http://h", headers={"X-Team": "blue", name: "b"})
+
+    assert str(caught.value).startswith(f"{name!r} is no name of a header")
+
+
+def test_every_token_is_the_name_of_a_header(stand_in: StandIn) -> None:
+    """What RFC 9110 allows in a name is sent as it is."""
+    name = "X-!#$%&'*+.^_`|~9"
+    client(stand_in, headers={name: "b"}).get_json("/health")
+
+    assert stand_in.log[0].headers[name.lower()] == "b"
+
+
 @pytest.mark.parametrize("value", ["a\nb", "\u2603", "a\x00"])
 def test_a_header_that_cannot_be_sent_is_refused_without_its_value(value: str) -> None:
     """The name of the header is told, its value is not."""

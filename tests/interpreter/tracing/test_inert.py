@@ -181,3 +181,17 @@ def test_a_closure_is_read() -> None:
 
     assert is_inert(sgl.function(reading))
     assert not is_inert(sgl.function(writing))
+
+
+NESTED: list[Any] = []
+for _ in range(5_000):
+    NESTED = [NESTED]
+
+
+def reads_nested(s: sgl.ProgramState, q: str) -> None:
+    s += q + str(len(NESTED)) + sgl.gen("a")
+
+
+def test_what_is_nested_too_deep_to_be_read_counts_as_changing() -> None:
+    """A program that uses a list nested thousands of levels deep is not inert."""
+    assert not is_inert(sgl.function(reads_nested))
