@@ -10,7 +10,7 @@ from sglrun.backends.base import Backend
 from sglrun.errors import BackendError, ProgramError
 from sglrun.interpreter.compiling.compiler import CompiledProgram, compile_program
 from sglrun.interpreter.definitions import note_definition, note_run
-from sglrun.interpreter.global_config import global_config
+from sglrun.interpreter.global_config import global_config, need_backend
 from sglrun.interpreter.program import Program
 from sglrun.interpreter.progress import shown
 from sglrun.interpreter.run import run_program, run_program_batch, running_settings
@@ -97,7 +97,8 @@ class Function(Program):
 
         Raises:
             ProgramError: no backend.
-            TypeError: *batch* is no sequence.
+            TypeError: *batch* is no sequence, or there is no such parameter.
+            ValueError: a parameter is outside of what it allows.
         """
         note_run(self)
         if not isinstance(batch, list | tuple):
@@ -107,7 +108,7 @@ class Function(Program):
         states = self._batch(
             batch,
             _chosen(backend),
-            self._sampling(sampling),
+            SamplingParams.of(**sampling),
             None if num_threads == "auto" else num_threads,
         )
         if progress_bar:
@@ -197,7 +198,7 @@ def _chosen(given: Backend | None) -> Backend:
     around = running_settings.get()
     if around is not None and (given is None or around.observer is not None):
         return around.backend  # what is observed asks no other model
-    return given or global_config.require_backend()
+    return global_config.require_backend() if given is None else need_backend(given)
 
 
 @overload

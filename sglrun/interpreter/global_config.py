@@ -11,6 +11,11 @@ from urllib.parse import urlsplit
 from sglrun.backends.base import Backend
 from sglrun.errors import ProgramError
 
+_HOW = (
+    "one is RuntimeEndpoint('http://host:port'), or the embedded model: "
+    "sglrun.backends.create_backend('local', sglrun.backends.base.BackendOptions())"
+)
+
 
 @dataclass(slots=True)
 class GlobalConfig:
@@ -60,7 +65,8 @@ class GlobalConfig:
         backend = self.default_backend or self.offered_backend
         if backend is None:
             raise ProgramError(
-                "no backend: pass backend=..., or call set_default_backend(...) first"
+                "no backend: pass backend=..., or call set_default_backend(...) first; "
+                f"{_HOW}"
             )
         return backend
 
@@ -85,8 +91,23 @@ def may_join(backend: Backend) -> bool:
 
 
 def set_default_backend(backend: Backend) -> None:
-    """Use *backend* wherever a program is run without one."""
-    global_config.default_backend = backend
+    """Use *backend* wherever a program is run without one.
+
+    Raises:
+        TypeError: it is none, a name for instance.
+    """
+    global_config.default_backend = need_backend(backend)
+
+
+def need_backend(given: Backend) -> Backend:
+    """Return *given*, which a caller took for a backend.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(given, Backend):
+        raise TypeError(f"{given!r} is no backend; {_HOW}")
+    return given
 
 
 def flush_cache(backend: Backend | None = None) -> bool:

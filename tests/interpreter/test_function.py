@@ -1,5 +1,7 @@
 """What an author does with a program besides running it."""
 
+from typing import Any
+
 import pytest
 
 import sglrun as sgl
@@ -73,3 +75,48 @@ def test_programs_are_keys() -> None:
     assert found[ask] == "ask"
     assert found[bound] == "bound"
     assert ask != ask.bind()
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"max_tokens": 2}, TypeError, "did you mean 'max_new_tokens'"),
+        ({"stream": True}, TypeError, "there is no parameter 'stream'"),
+        ({"temperature": -1}, ValueError, "temperature must be"),
+    ],
+)
+def test_a_batch_drops_no_keyword(
+    given: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """What is no sampling parameter is refused, and nothing is run."""
+    backend = MockBackend("x")
+    with pytest.raises(error, match=message):
+        ask.run_batch([{"prompt": "A", "question": "b"}], backend=backend, **given)
+
+    assert backend.requests == []
+
+
+def test_a_keyword_of_a_batch_is_no_argument() -> None:
+    """One that the program takes as well is the batch's, since rows give arguments."""
+
+    @sgl.function
+    def warm(s: sgl.ProgramState, temperature: str) -> None:
+        s += temperature + sgl.gen("a")
+
+    backend = MockBackend("one two three")
+    rows = [{"temperature": "hot"}] * 2
+    states = warm.run_batch(rows, backend=backend, temperature=0.5)
+
+    assert [state.text() for state in states] == ["hotone two three"] * 2
+    assert {request.sampling.temperature for request in backend.requests} == {0.5}
+
+
+def test_a_name_is_no_backend() -> None:
+    """The error says what is one."""
+    named: Any = "local"
+    for use in (
+        lambda: ask.run(prompt="A", question="b", backend=named),
+        lambda: sgl.set_default_backend(named),
+    ):
+        with pytest.raises(TypeError, match=r"'local' is no backend; .*create_backend"):
+            use()

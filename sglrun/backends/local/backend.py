@@ -1,6 +1,7 @@
 """The embedded engine as a backend."""
 
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -37,6 +38,7 @@ from sglrun.backends.local.radix import Tokens
 from sglrun.backends.local.retelling import Retelling
 from sglrun.backends.local.runtime import Runtime
 from sglrun.backends.local.scoring import Scoring
+from sglrun.backends.local.unconditional import UnconditionalScores
 from sglrun.backends.named_template import named_template
 from sglrun.errors import UnsupportedFeatureError
 from sglrun.lang.chat_template import ChatTemplate, get_chat_template_by_model_path
@@ -97,8 +99,9 @@ class LocalBackend(Backend):
         self.capabilities = replace(
             _CAPABILITIES, concatenation=self._runtime.engine.can_join
         )
-        # Written by any thread: always the same for the same tokens.
-        self._unconditional_scores: dict[Tokens, tuple[float, ...]] = {}
+        self._unconditional = UnconditionalScores(self._runtime.engine)
+        self._free = weakref.finalize(self, self._runtime.close)
+        self._free.atexit = False
         self.chat_template = chat_template or self._own_template()
 
     def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
@@ -181,7 +184,7 @@ class LocalBackend(Backend):
         job = Scoring(read.tokens, options)
         read.hand_to(job)
         self._runtime.engine.run(job)
-        free = self._unconditional(options) if request.unconditional else None
+        free = self._unconditional.of(options) if request.unconditional else None
         scores = tuple(
             ChoiceScore(
                 choice=choice,
@@ -246,7 +249,7 @@ class LocalBackend(Backend):
 
     def close(self) -> None:
         """End the thread, fail what is running, and free the memory."""
-        self._runtime.close()
+        self._free()
 
     def check(self, request: Request | SelectRequest) -> None:
         """Let *request* pass if it is text, and asks what the model can do."""
@@ -275,23 +278,6 @@ class LocalBackend(Backend):
             TokenLogprob(score, token, self._runtime.tokenizer.text(token))
             for token, score in zip(tokens, scores, strict=True)
         )
-
-    def _unconditional(
-        self, options: tuple[Tokens, ...]
-    ) -> tuple[tuple[float, ...], ...]:
-        """Return the log-probabilities of the options' tokens with nothing before."""
-        engine = self._runtime.engine
-        jobs = {
-            option: Scoring(option[:1], (option[1:],))
-            for option in dict.fromkeys(options)
-            if len(option) > 1 and option not in self._unconditional_scores
-        }
-        for job in jobs.values():
-            engine.start(job)
-        for option, job in jobs.items():
-            engine.wait(job)
-            self._unconditional_scores[option] = (0.0, *job.scores[0])
-        return tuple(self._unconditional_scores.get(x, (0.0,)) for x in options)
 
     def _matcher(self, sampling: SamplingParams) -> Callable[[], Matcher] | None:
         constraint = constraint_of(sampling)

@@ -145,8 +145,8 @@ class Writer(Lane):
         if self._task.sampling.return_logprob:
             self._score(logits, token)
         self._append(token)
-        if self._matcher is not None and not self.done:
-            self._append_forced(self._matcher, token)
+        if self._matcher is not None:
+            self._append_forced(self._matcher)
         self.wanted_from = len(self.tokens) - 1
         if self._on_text is not None:
             piece = self._transcript.take(complete=self.done)
@@ -190,19 +190,13 @@ class Writer(Lane):
         self._sampler.accept(forced)
         return forced
 
-    def _append_forced(self, matcher: Matcher, token: int) -> None:
-        matcher.consume(token)
+    def _append_forced(self, matcher: Matcher) -> None:
         for _ in range(0 if self._task.sampling.return_logprob else _FORCED):
-            forced = None if matcher.is_complete() else matcher.forced()
+            forced = None if self.done else matcher.forced()
             if forced is None:
-                break
-            matcher.consume(forced)
+                return
             self._sampler.accept(forced)
             self._append(forced)
-            if self.done:
-                return
-        if matcher.is_complete():
-            self._end({"type": "stop", "matched": None})
 
     def _append(self, token: int) -> None:
         self.tokens.append(token)
@@ -211,8 +205,14 @@ class Writer(Lane):
             self._end({"type": "stop", "matched": token})
         elif self._transcript.add(self._tokenizer.piece(token)):
             self._end({"type": "stop", "matched": self._transcript.matched})
+        elif self._matcher and self._completes(self._matcher, token):
+            self._end({"type": "stop", "matched": None})
         elif self.count >= self._task.sampling.max_new_tokens:
             self._end({"type": "length", "length": self.count})
+
+    def _completes(self, matcher: Matcher, token: int) -> bool:
+        matcher.consume(token)
+        return matcher.is_complete()
 
     def _end(self, finish: Mapping[str, object]) -> None:
         self._finish = finish

@@ -1,9 +1,11 @@
 """The runtime: a loaded model and all that works on it, from the load to the end."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 from sglrun.backends.local.context_settings import ContextSettings
 from sglrun.backends.local.engine import Engine
@@ -23,14 +25,19 @@ class Runtime:
         engine: the thread that computes.
     """
 
+    _first_in: ClassVar[int | None] = None  # the process that had the first
+
     def __init__(self, path: Path, settings: ContextSettings) -> None:
         """Load the model at *path* and start its thread.
 
         Raises:
             ConfigError: the engine's library cannot be used here.
+            BackendError: this process was forked from one that had an engine.
             ModelError: the file is no model that it reads, or memory is short; the
                 message says how much it takes.
         """
+        self._process = Runtime._first_in = Runtime._first_in or os.getpid()
+        self._need_own_process()
         check_memory(path, settings)
         self.model = Model(path, exact=settings.exact)
         self.tokenizer = Tokenizer(self.model)
@@ -46,8 +53,9 @@ class Runtime:
         """Keep the memory from being freed while a call works with it.
 
         Raises:
-            BackendError: it is freed, or about to be.
+            BackendError: it is freed, or about to be, or is another process's.
         """
+        self._need_own_process()
         with self._changed:
             if self._is_closed:
                 raise BackendError("the embedded engine is closed")
@@ -67,7 +75,12 @@ class Runtime:
             return self._grammars
 
     def close(self) -> None:
-        """Fail what is running, wait for the calls to leave, and free the memory."""
+        """Fail what is running, wait for the calls to leave, and free the memory.
+
+        In a process that was forked meanwhile nothing is done: there is no thread.
+        """
+        if os.getpid() != self._process:
+            return
         with self._changed:
             if self._is_closed:
                 return
@@ -78,3 +91,16 @@ class Runtime:
         if self._grammars is not None:
             self._grammars.close()
         self.model.close()
+
+    def _need_own_process(self) -> None:
+        """Check that threads and memory are those of this process.
+
+        Raises:
+            BackendError: it was forked from the one that has them.
+        """
+        if os.getpid() != self._process:
+            raise BackendError(
+                f"the embedded engine was started in process {self._process}, from "
+                f"which this one, {os.getpid()}, was forked: start processes with "
+                "'spawn', or the engine only after the fork"
+            )

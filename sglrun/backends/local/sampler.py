@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sglrun.backends.local.context import Logits
+from sglrun.errors import BadRequestError
 from sglrun.lang.sampling import SamplingParams
 
 Mask = NDArray[np.bool_]
@@ -20,6 +21,8 @@ _GREEDY_BELOW = 1e-6
 _SEED_BITS = (1 << 64) - 1
 # Tokens among which the nucleus is looked for first; sorting all takes longer.
 _LIKELY = 1024
+# Beyond so much a bias or a penalty changes nothing more, and scores stay numbers.
+_FARTHEST = 1e30
 # Weights that are added up one by one; more are added up by blocks first.
 _BLOCK = 256
 
@@ -56,12 +59,21 @@ class Sampler:
         self._seen = set(tokens) if is_penalized else set()
 
     def draw(self, logits: Logits, allowed: Mask | None) -> int:
-        """Return the next token; one of *allowed*, where that is given."""
+        """Return the next token; one of *allowed*, where that is given.
+
+        Raises:
+            BadRequestError: parameters rule every token out.
+        """
         scores = self._adjusted(logits)
         if allowed is not None:
             scores = np.where(allowed, scores, -np.inf)
             if not np.isfinite(scores.max()):  # what is allowed was ruled out above
                 scores = np.where(allowed, logits, -np.inf)
+        if not np.isfinite(scores.max()):
+            raise BadRequestError(
+                "every token of the model is ruled out, as one that would end the text "
+                "before min_new_tokens: lower it, or name fewer stop_token_ids"
+            )
         token = int(scores.argmax()) if self._is_greedy else self._drawn_from(scores)
         self.accept(token)
         return token
@@ -84,7 +96,9 @@ class Sampler:
             ids = np.fromiter(self._seen, np.intp)
             factor = np.float32(sampling.repetition_penalty)
             seen = scores[ids]
-            scores[ids] = np.where(seen > 0, seen / factor, seen * factor)
+            with np.errstate(over="ignore"):
+                seen = np.where(seen > 0, seen / factor, seen * factor)
+            scores[ids] = np.clip(seen, -_FARTHEST, _FARTHEST)
         if penalizes and self._drawn:
             ids = np.fromiter(self._drawn, np.intp)
             counts = np.fromiter(self._drawn.values(), np.float32)
@@ -92,7 +106,7 @@ class Sampler:
                 sampling.frequency_penalty * counts + sampling.presence_penalty
             )
         for token, bias in (sampling.logit_bias or {}).items():
-            scores[int(token)] += bias
+            scores[int(token)] += min(max(bias, -_FARTHEST), _FARTHEST)
         if bans_ends:
             # A stop token that the vocabulary has not is never drawn anyway.
             scores[[end for end in self._ends if 0 <= end < len(scores)]] = -np.inf

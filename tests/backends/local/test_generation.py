@@ -38,3 +38,28 @@ def test_a_long_text_without_choice_is_written(backend: LocalBackend) -> None:
     request = Request(prompt=Prompt(text="A:"), sampling=sampling.over(DEFAULTS))
 
     assert backend.generate(request).samples[0].text == "a" * 1000
+
+
+@pytest.mark.parametrize("return_logprob", [False, True])
+def test_a_text_that_is_complete_ends_by_itself(
+    backend: LocalBackend, *, return_logprob: bool
+) -> None:
+    """Also where it takes all of the tokens that it may have; half of it does not."""
+    ends = []
+    for length in (1, 2):
+        sampling = SamplingParams.of(
+            regex="(A|B)C{9}",
+            temperature=0,
+            max_new_tokens=12,
+            return_logprob=return_logprob,
+        )
+        request = Request(prompt=Prompt(text="Say:"), sampling=sampling.over(DEFAULTS))
+        whole = backend.generate(request).samples[0]
+        count = int(str(whole.meta_info["completion_tokens"])) + 1 - length
+        shorter = replace(request.sampling, max_new_tokens=count)
+        ends.append(backend.generate(replace(request, sampling=shorter)).samples[0])
+
+    assert ends[0].finish_reason == "stop"
+    assert len(ends[0].text) == 10
+    assert len(ends[1].text) < 10
+    assert return_logprob is False or ends[1].finish_reason == "length"

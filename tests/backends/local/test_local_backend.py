@@ -1,7 +1,10 @@
 """The embedded engine with its real model."""
 
+import gc
 import json
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -608,6 +611,85 @@ def test_the_end_fails_what_is_running(model_path: Path) -> None:
         backend.generate(request)
     with pytest.raises(BackendError, match="closed"):
         backend.count_tokens("a")
+
+
+def test_scores_of_many_options_are_not_kept_for_ever(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are computed anew, and are the same."""
+    monkeypatch.setattr("sglrun.backends.local.unconditional._REMEMBERED", 3)
+    choices = tuple(f" the {word} ship" for word in ("old", "red", "new", "big", "one"))
+    request = SelectRequest(
+        prompt=Prompt(text="A"), choices=choices, unconditional=True
+    )
+    first, *others = (backend.select(request).scores for _ in range(3))
+    few = replace(request, choices=choices[:1])
+    backend.select(few)
+
+    assert others == [first, first]
+    assert len(backend._unconditional._known) <= 5 + 3
+
+
+def test_who_forgets_a_backend_frees_it(model_path: Path) -> None:
+    """Nothing keeps the memory of an engine that nobody can ask any more."""
+    backend = LocalBackend(model_path, settings=SETTINGS)
+    thread = backend._runtime.engine._thread
+    backend.generate(ask("A", max_new_tokens=1))
+    del backend
+    gc.collect()
+    thread.join(60)
+
+    assert not thread.is_alive()
+
+
+FORKING = """
+import os, sys
+from pathlib import Path
+from sglrun.backends.base import Request
+from sglrun.backends.local.backend import LocalBackend
+from sglrun.backends.local.context_settings import ContextSettings
+from sglrun.lang.prompt import Prompt
+from sglrun.lang.sampling import DEFAULTS, SamplingParams
+
+path, settings = Path(sys.argv[1]), ContextSettings(cells=512, sequences=8)
+backend = LocalBackend(path, settings=settings)
+sampling = SamplingParams.of(max_new_tokens=1).over(DEFAULTS)
+request = Request(prompt=Prompt(text="A"), sampling=sampling)
+backend.generate(request)
+if os.fork() == 0:
+    for ask in (
+        lambda: backend.generate(request),
+        lambda: LocalBackend(path, settings=settings),
+    ):
+        try:
+            ask()
+        except Exception as exc:
+            print(type(exc).__name__, exc, flush=True)
+    backend.close()
+    os._exit(0)
+os.wait()
+backend.generate(request)
+backend.close()
+print("done", flush=True)
+"""
+
+
+def test_a_forked_process_is_told_that_it_has_no_engine(model_path: Path) -> None:
+    """It would wait for ever: no thread comes along, and the library's neither."""
+    run = subprocess.run(
+        (sys.executable, "-c", FORKING, str(model_path)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    *told, last = run.stdout.splitlines()
+
+    assert last == "done"
+    assert len(told) == 2
+    for line in told:
+        assert "was started in process" in line
+        assert "'spawn'" in line
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 
 from sglrun.backends.local.context import Logits
 from sglrun.backends.local.sampler import Mask, Sampler, _index_at, log_total
+from sglrun.errors import BadRequestError
 from sglrun.lang.sampling import DEFAULTS, SamplingParams
 
 LOGITS = np.log(np.array([0.1, 0.4, 0.2, 0.3], np.float32))
@@ -120,6 +121,38 @@ def test_a_stop_token_that_there_is_not_ends_nothing() -> None:
     )
 
     assert set(draws(drawer, 50)) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("temperature", [0, 1e-3, 1])
+@pytest.mark.parametrize(
+    ("sampling", "drawn"),
+    [
+        ({"logit_bias": {"2": 1e300}}, {2}),
+        ({"logit_bias": {"2": 10**400}}, {2}),
+        ({"logit_bias": {"1": -(10**400)}, "top_k": 1}, {3}),
+        ({"repetition_penalty": 1e-40}, {0, 1, 2, 3}),
+    ],
+)
+def test_what_is_too_much_is_as_much_as_there_is(
+    sampling: dict[str, Any], drawn: set[int], temperature: float
+) -> None:
+    """Numbers that no score can take are followed as far as scores reach."""
+    drawer = sampler(seed=1, prompt=(1, 2), temperature=temperature, **sampling)
+
+    assert set(draws(drawer, 30)) <= drawn
+
+
+@pytest.mark.parametrize("more", [{}, {"temperature": 0}, {"top_k": 2}, {"top_p": 0.5}])
+def test_where_every_token_is_ruled_out_none_is_drawn(more: dict[str, Any]) -> None:
+    """The error says what rules them out."""
+    drawer = Sampler(
+        SamplingParams.of(seed=1, min_new_tokens=5, **more).over(DEFAULTS),
+        number=0,
+        prompt=(),
+        ends=frozenset(range(4)),
+    )
+    with pytest.raises(BadRequestError, match=r"every token .* min_new_tokens"):
+        drawer.draw(LOGITS, None)
 
 
 def test_penalties_count_what_was_drawn() -> None:
