@@ -94,7 +94,7 @@ def set_default_backend(backend: Backend) -> None:
     """Use *backend* wherever a program is run without one.
 
     Raises:
-        TypeError: it is none, a name for instance.
+        TypeError: it is only the name of one.
     """
     global_config.default_backend = need_backend(backend)
 
@@ -103,9 +103,9 @@ def need_backend(given: Backend) -> Backend:
     """Return *given*, which a caller took for a backend.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is only the name of one.
     """
-    if not isinstance(given, Backend):
+    if isinstance(given, str):
         raise TypeError(f"{given!r} is no backend; {_HOW}")
     return given
 
