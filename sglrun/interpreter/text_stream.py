@@ -1,20 +1,50 @@
 """Text streams: texts that grow in one thread while others read them."""
 
+import contextvars
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from typing import ParamSpec, Self, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Self, TypeVar
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
-async def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Return what *work* returns in a thread of its own; the event loop goes on."""
+def _alarm() -> tuple[Callable[[], Awaitable[object]], Callable[[], None]]:
+    """Return how a task of this event loop waits, and how any thread wakes it."""
     # Who awaits has loaded it; for all others it is a fifth of the time to start.
     import asyncio  # noqa: PLC0415
 
-    return await asyncio.to_thread(work, *args, **kwargs)
+    loop, rung = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+            loop.call_soon_threadsafe(rung.set)
+
+    return rung.wait, wake
+
+
+async def in_thread(work: Callable[[], R]) -> R:
+    """Return what *work* returns in a thread of its own; the event loop goes on.
+
+    It is none of the loop's threads, which stay free for others; a loop that ends does
+    not wait for it.
+    """
+    wait, wake = _alarm()
+    done: Future[R] = Future()
+    done.add_done_callback(lambda _: wake())
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            done.set_result(context.run(work))
+        except BaseException as exc:  # noqa: BLE001 - handed to who awaits
+            done.set_exception(exc)
+
+    threading.Thread(target=run, name="sglrun-reader", daemon=True).start()
+    await wait()
+    return done.result()
 
 
 class GeneratedText(str):
@@ -48,6 +78,7 @@ class TextStream:
         self._pieces: list[str] = []
         self._closed = False
         self._cause: BaseException | None = None
+        self._alarms: set[Callable[[], None]] = set()  # of the tasks that wait
 
     def append(self, text: str) -> None:
         """Add *text*; ignored after the close."""
@@ -56,7 +87,7 @@ class TextStream:
         with self._changed:
             if not self._closed:
                 self._pieces.append(text)
-                self._changed.notify_all()
+                self._wake_all()
 
     def append_rest(self, whole: str) -> None:
         """Add what of *whole* has not come yet."""
@@ -69,7 +100,7 @@ class TextStream:
         with self._changed:
             if not self._closed:
                 self._closed, self._cause = True, cause
-                self._changed.notify_all()
+                self._wake_all()
 
     def read(self, position: int) -> tuple[str, int, bool]:
         """Wait for pieces after *position*.
@@ -81,7 +112,7 @@ class TextStream:
             BaseException: the cause that the stream was closed with, after its text.
         """
         with self._changed:
-            self._changed.wait_for(lambda: len(self._pieces) > position or self._closed)
+            self._changed.wait_for(lambda: self._has_more(position))
             text = "".join(self._pieces[position:])
             if not text and self._cause is not None:
                 raise self._cause
@@ -110,7 +141,8 @@ class TextStream:
         """Iterate over the pieces as they come, without holding the event loop."""
         position, ended = 0, False
         while not ended:
-            _, following, ended = await in_thread(self.read, position)
+            await self._more(position)
+            _, following, ended = self.read(position)
             with self._changed:
                 came = self._pieces[position:following]
             for piece in came:
@@ -121,9 +153,33 @@ class TextStream:
         """Iterate over the text as it comes, without holding the event loop."""
         position, ended = 0, False
         while not ended:
-            text, position, ended = await in_thread(self.read, position)
+            await self._more(position)
+            text, position, ended = self.read(position)
             if text:
                 yield text
+
+    async def _more(self, position: int) -> None:
+        """Wait until ``read`` returns at once; other tasks have a turn in any case."""
+        wait, wake = _alarm()
+        with self._changed:
+            if self._has_more(position):
+                wake()
+            else:
+                self._alarms.add(wake)
+        try:
+            await wait()
+        finally:
+            with self._changed:
+                self._alarms.discard(wake)
+
+    def _has_more(self, position: int) -> bool:
+        return len(self._pieces) > position or self._closed
+
+    def _wake_all(self) -> None:
+        self._changed.notify_all()
+        alarms, self._alarms = self._alarms, set()
+        for wake in alarms:
+            wake()
 
 
 class TextStreams:
