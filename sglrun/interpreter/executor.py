@@ -12,7 +12,7 @@ that there is nothing to close and nothing to lose.
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sglrun.backends.base import Backend
@@ -197,7 +197,10 @@ class StreamExecutor:
     def fail(self, failure: Failure) -> None:
         """End the program with *failure*, unless it has failed before."""
         with self._changed:
-            if self._failure is not None:
+            known = self._failure
+            if known is not None:
+                if known.cause is failure.cause:  # it has passed the author's lines
+                    self._failure = replace(known)
                 return
             self._failure = failure
             # None of them is ended any more.
@@ -248,7 +251,13 @@ class StreamExecutor:
                 raise KeyError(f"no variable {name!r} (variables: {known})")
             if name in self._open_scopes:
                 future = _unreadable(name)
-        return self.shown(future.result())
+        cause = future.exception()  # waits
+        if cause is None:
+            return self.shown(future.result())
+        failure = self._failure
+        if failure is not None and cause is failure.cause:
+            failure.throw()
+        raise cause.with_traceback(None)  # made for a reader, and not the failure
 
     def shown(self, value: object) -> object:
         """Return *value* as the author is to see it."""
@@ -319,7 +328,7 @@ class StreamExecutor:
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
-            raise self._failure.cause
+            self._failure.throw()
 
 
 def _unreadable(name: str) -> "Future[object]":

@@ -5,9 +5,10 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
+from typing import NoReturn
 
 # ``with s.user():`` leads here through Python's own context manager.
 _NOT_AUTHORS = (
@@ -27,12 +28,22 @@ class Failure:
         variable: the variable that was being generated, if any.
         where: the author's line, as ``prog.py:12``.
         in_body: the author's own code raised it.
+        trace: the way that the cause had come when this was made.
     """
 
     cause: BaseException
     variable: str | None = None
     where: str | None = None
     in_body: bool = False
+    trace: TracebackType | None = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Keep the way of the cause, to which each reader adds its own."""
+        object.__setattr__(self, "trace", self.cause.__traceback__)
+
+    def throw(self) -> NoReturn:
+        """Raise the cause without the ways of those that it was raised to before."""
+        raise self.cause.with_traceback(self.trace)
 
 
 def calling_place(program_file: str = "") -> str | None:

@@ -101,6 +101,12 @@ class FanOut(Generic[T, R]):
         self._is_over = False  # the reader's own: it was abandoned up to here
         self._source_error: BaseException | None = None
         self._context = contextvars.copy_context()
+        self._left = threading.Event()
+
+    @property
+    def is_left(self) -> bool:
+        """Whether who iterated left before the end: nobody gets what is not done."""
+        return self._left.is_set()
 
     def stop(self) -> None:
         """Take no more items; those being worked on still give results."""
@@ -162,7 +168,7 @@ class FanOut(Generic[T, R]):
                 return
             yield done
 
-    def __iter__(self) -> Iterator[R]:
+    def __iter__(self) -> Generator[R, None, None]:
         """Iterate over the results; leaving early takes no more items and waits."""
         completed = self._completed()
         try:
@@ -173,6 +179,9 @@ class FanOut(Generic[T, R]):
             )
             if self._source_error is not None:
                 raise self._source_error
+        except BaseException:
+            self._left.set()  # before the wait below
+            raise
         finally:
             self.stop()
             for _ in completed:

@@ -3,11 +3,16 @@
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, fields
 from typing import Any, Literal, overload
 
 from sglrun.backends.base import Backend
-from sglrun.errors import BackendError, ProgramError
+from sglrun.errors import BackendError
+from sglrun.interpreter.author_function import (
+    check_author_function,
+    without_partial,
+)
 from sglrun.interpreter.compiling.compiler import CompiledProgram, compile_program
 from sglrun.interpreter.definitions import note_definition, note_run
 from sglrun.interpreter.global_config import global_config, need_backend
@@ -122,19 +127,23 @@ class Function(Program):
         sampling: SamplingParams,
         num_threads: int | None,
     ) -> Iterator[ProgramState]:
-        if not batch:
-            return
-        if len(batch) > 1 and global_config.enable_precache_with_tracing:
-            self.cache(backend)
-        for _, state in run_program_batch(
+        rows = run_program_batch(
             self,
             backend,
             batch,
             sampling=sampling,
             num_threads=num_threads,
             ordered=True,
-        ):
-            yield state
+        )
+
+        def states() -> Iterator[ProgramState]:
+            with closing(rows):
+                if len(batch) > 1 and global_config.enable_precache_with_tracing:
+                    self.cache(backend)
+                for _, state in rows:
+                    yield state
+
+        return states()
 
     def cache(self, backend: Backend | None = None) -> None:
         """Have the backend read the text that all runs begin with; waits.
@@ -220,54 +229,29 @@ def function(
 
     Use it bare or with parentheses.
 
+    A ``functools.partial`` is the program of its function with arguments bound, and an
+    object with ``__call__`` is called.
+
     Raises:
-        ProgramError: the function takes no state, is ``async`` or a generator, or has
-            a parameter that cannot be given by name.
+        ProgramError: it is no function; or it takes no state, is ``async``, a
+            generator or a method, or has a parameter that cannot be given by name.
     """
     if func is None:
         return lambda given: function(given, num_api_spec_tokens)
-    _check_plain(func)
+    plain, bound = without_partial(func)
+    name = check_author_function(plain)
     kinds = inspect.Parameter
     named = (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
-    _, *rest = inspect.signature(func).parameters.values()
+    _, *rest = inspect.signature(plain).parameters.values()
     taken = [parameter for parameter in rest if parameter.kind in named]
     program = Function(
-        func=func,
-        name=func.__name__,
+        func=plain,
+        name=name,
         parameters=tuple(parameter.name for parameter in taken),
         required=tuple(p.name for p in taken if p.default is kinds.empty),
         by_name=tuple(p.name for p in taken if p.kind is kinds.KEYWORD_ONLY),
         takes_any=any(parameter.kind is kinds.VAR_KEYWORD for parameter in rest),
         num_api_spec_tokens=num_api_spec_tokens,
-    )
+    ).bind(**bound)
     note_definition(program)
     return program
-
-
-def _check_plain(func: Callable[..., object]) -> None:
-    name = func.__name__
-    for is_other, what in _NOT_PLAIN.items():
-        if is_other(func):
-            raise ProgramError(
-                f"the program {name!r} is {what}; write it as a plain function, "
-                "expressions run beside it anyway"
-            )
-    parameters = tuple(inspect.signature(func).parameters.values())
-    if not parameters:
-        raise ProgramError(
-            f"the program {name!r} must take the state as its first "
-            f"parameter: def {name}(s, ...)"
-        )
-    for parameter in parameters[1:]:
-        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-            raise ProgramError(
-                f"the program {name!r} takes {parameter.name!r} by position only, but "
-                "rows give arguments by name; move the '/' before it"
-            )
-
-
-_NOT_PLAIN: Mapping[Callable[[object], bool], str] = {
-    inspect.iscoroutinefunction: "async",
-    inspect.isasyncgenfunction: "an async generator",
-    inspect.isgeneratorfunction: "a generator",
-}

@@ -3,11 +3,23 @@
 import contextvars
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from contextvars import ContextVar
+from operator import index
+from typing import SupportsIndex
 
-from sglrun.backends.base import Backend
-from sglrun.errors import ProgramError
+from sglrun.backends.base import (
+    Backend,
+    Completion,
+    OnText,
+    Request,
+    Selection,
+    SelectRequest,
+    Usage,
+)
+from sglrun.backends.passing import PassingBackend
+from sglrun.errors import ProgramError, RunStoppedError
 from sglrun.interpreter.executor import Settings, StreamExecutor
 from sglrun.interpreter.failure import Failure, raising_place
 from sglrun.interpreter.fan_out import FanOut, auto_num_threads
@@ -143,12 +155,12 @@ def run_program_batch(
     sampling: SamplingParams | None = None,
     num_threads: int | None = None,
     ordered: bool = False,
-) -> Iterator[tuple[int, ProgramState]]:
+) -> Generator[tuple[int, ProgramState], None, None]:
     """Run *program* over *rows*, yielding each row's number and finished state.
 
     Rows are taken lazily; at most a window of them is held, and one slow row idles
     nobody. A row that fails is a state with a ``failure``. Closing the generator takes
-    no more rows and waits for those that run.
+    no more rows, lets those that run ask nothing more, and waits for them.
 
     Args:
         program: what to run.
@@ -157,18 +169,75 @@ def run_program_batch(
         sampling: the run's parameters.
         num_threads: rows run at the same time; ``auto_num_threads()`` if not given.
         ordered: yield in the order of the rows, not as they finish.
+
+    Raises:
+        ValueError: *num_threads* is no number, or less than 1.
     """
 
-    def work(numbered: tuple[int, Arguments]) -> tuple[int, ProgramState]:
+    def work(
+        numbered: tuple[int, Arguments],
+    ) -> tuple[int, ProgramState, _RowBackend]:
         number, arguments = numbered
+        asked = _RowBackend(backend, lambda: fan_out.is_left)
         state = run_program(
-            program, arguments, backend=backend, sampling=sampling, inline=True
+            program, arguments, backend=asked, sampling=sampling, inline=True
         )
-        return number, state
+        return number, state, asked
 
-    yield from FanOut(
+    fan_out = FanOut(
         work,
         enumerate(rows),
-        num_threads=num_threads or auto_num_threads(),
+        num_threads=_num_threads(num_threads),
         ordered=ordered,
     )
+    return _given(iter(fan_out))
+
+
+def _num_threads(wanted: object) -> int:
+    if wanted is None:
+        return auto_num_threads()
+    if not isinstance(wanted, SupportsIndex) or index(wanted) < 1:
+        raise ValueError(
+            f"num_threads is a whole number of at least 1, or 'auto', not {wanted!r}"
+        )
+    return index(wanted)
+
+
+class _RowBackend(PassingBackend):
+    """A backend for one row: it refuses once nobody can get the row's state."""
+
+    def __init__(self, backend: Backend, is_left: Callable[[], bool]) -> None:
+        super().__init__(backend)
+        self._is_left = is_left
+        self._is_given = False
+
+    def give(self) -> None:
+        """Note that the reader has the state, and may go on with it at any time."""
+        self._is_given = True
+
+    def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
+        self._refuse_if_left()
+        return super().generate(request, on_text)
+
+    def select(self, request: SelectRequest) -> Selection:
+        self._refuse_if_left()
+        return super().select(request)
+
+    def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
+        self._refuse_if_left()
+        return super().cache_prefix(prompt, only_scored=only_scored)
+
+    def _refuse_if_left(self) -> None:
+        if self._is_left() and not self._is_given:
+            raise RunStoppedError(
+                "the batch was left before this row had ended; it asks nothing more"
+            )
+
+
+def _given(
+    rows: Generator[tuple[int, ProgramState, _RowBackend], None, None],
+) -> Generator[tuple[int, ProgramState], None, None]:
+    with closing(rows):
+        for number, state, asked in rows:
+            asked.give()
+            yield number, state

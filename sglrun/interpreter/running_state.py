@@ -5,6 +5,7 @@ one executor.
 """
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from sglrun.interpreter.evaluator import Name
@@ -68,6 +69,16 @@ class RunningState(ProgramState):
         """Wait for the end of the program, then return the turns."""
         self._ended.wait()
         return super().messages()
+
+    def variables(self) -> Mapping[Name, object]:
+        """Wait for the end of the program, then return the variables with values."""
+        self._ended.wait()
+        return super().variables()
+
+    def finish_reasons(self) -> Mapping[Name, str]:
+        """Wait for the end of the program, then return why generations ended."""
+        self._ended.wait()
+        return super().finish_reasons()
 
     def get_meta_info(self, name: Name) -> Any:
         """Wait for the variable *name*; return what the backend told about it."""

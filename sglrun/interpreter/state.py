@@ -100,11 +100,16 @@ class ProgramState:
         return self.stream_executor.evaluator.meta_info.get(name)
 
     def variables(self) -> Mapping[Name, object]:
-        """Return the variables that have values, in order of assignment."""
+        """Wait, then return the variables that have values, in order of assignment.
+
+        After a failure they are those from before it; nothing is raised.
+        """
+        self.stream_executor.wait()
         return dict(self.stream_executor.evaluator.values)
 
     def finish_reasons(self) -> Mapping[Name, str]:
-        """Return why each finished generation ended."""
+        """Wait, then return why each finished generation ended; nothing is raised."""
+        self.stream_executor.wait()
         return dict(self.stream_executor.evaluator.finish_reasons)
 
     def system(self, expr: object = None) -> Any:

@@ -112,7 +112,7 @@ def test_the_window_is_bounded(ordered: bool) -> None:  # noqa: FBT001 - a case
     first = next(results)
     assert full.wait(WAIT_S)
     most = [len(taken) - read for read in range(1, 50) if next(results) is not None]
-    results.close()  # type: ignore[attr-defined]
+    results.close()
 
     assert first >= 0
     # One more than the window: the item that the source gives while a thread asks.
@@ -149,7 +149,7 @@ def test_an_early_close_takes_no_more_items_and_leaves_no_thread() -> None:
     taken: list[int] = []
     results = iter(FanOut(abs, recorded(range(1000), taken), num_threads=4))
     next(results)
-    results.close()  # type: ignore[attr-defined]
+    results.close()
     count = len(taken)
     wait_for_no_thread()
 
@@ -252,7 +252,7 @@ def test_a_closed_reader_does_not_hear_of_the_source(ordered: bool) -> None:  # 
 
     results = iter(FanOut(abs, source(), num_threads=1, ordered=ordered))
     first = next(results)
-    results.close()  # type: ignore[attr-defined]
+    results.close()
 
     assert first == 1
 

@@ -1,7 +1,8 @@
 """Programs: arguments, binding, and what the decorator takes."""
 
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -163,6 +164,31 @@ def by_position(s: Any, q: str, /) -> None:
     """Take an argument by position only."""
 
 
+def by_name(s: Any, x: str, y: str, q: str) -> None:
+    """Say all three."""
+    s += x + y
+    s += q
+
+
+def method(self: Any, q: str) -> None:
+    """Stand in a class."""
+
+
+class Calls:
+    """An object that is called."""
+
+    def __call__(self, s: Any, x: str, y: str = "Y") -> None:
+        """Say both."""
+        s += x + y
+
+
+class Awaited:
+    """An object whose call is awaited."""
+
+    async def __call__(self, s: Any) -> None:
+        """Be awaited."""
+
+
 @pytest.mark.parametrize(
     ("func", "message"),
     [
@@ -171,6 +197,18 @@ def by_position(s: Any, q: str, /) -> None:
         (generator, "is a generator"),
         (async_generator, "is an async generator"),
         (by_position, "takes 'q' by position only"),
+        (method, "'method' is a method.*'self'.*outside of the class.*staticmethod"),
+        (3, "3 cannot be called"),
+        ("ask", "'ask' cannot be called"),
+        (partial(no_state), "must take the state as its first parameter"),
+        (partial(asynchronous), "is async"),
+        (partial(by_name, "x"), "binds its first parameter.*name=value"),
+        (partial(both, zz=1), "is a program already"),
+        (partial(cast("Any", by_name), zz=1), "cannot bind 'zz'"),
+        (Awaited(), "'Awaited' is async"),
+        (Calls, "'Calls' is not written in Python, or is a class"),
+        (len, "'len' is not written in Python"),
+        (both, r"'both' is a program already.*\.bind"),
     ],
 )
 def test_functions_that_could_not_run_are_refused(func: Any, message: str) -> None:
@@ -196,3 +234,29 @@ def test_a_program_tells_what_it_takes() -> None:
     assert not both.bind(x=1).takes("x")
     assert not both.takes("zz")
     assert anything.takes("zz")
+
+
+def test_a_partial_is_its_function_with_arguments_bound() -> None:
+    """What a ``functools.partial`` gives by name is bound, partials of partials too."""
+    program = sgl.function(partial(partial(by_name, x="X", y="no"), y="Y"))
+
+    assert (program.name, program.free, program.path.name) == (
+        "by_name",
+        ("q",),
+        "test_program.py",
+    )
+    assert text(program, "q") == "XYq"
+    assert program.trace().prefix.prompt.text == "XY"
+
+
+def test_an_object_that_can_be_called_is_a_program() -> None:
+    """The parameters are those of its ``__call__``, the name that of its class."""
+    program = sgl.function(Calls())
+
+    assert (program.name, program.parameters, program.path.name) == (
+        "Calls",
+        ("x", "y"),
+        "test_program.py",
+    )
+    assert text(program, "x") == "xY"
+    assert text(sgl.function(Calls().__call__), "x") == "xY"

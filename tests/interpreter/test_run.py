@@ -1,6 +1,7 @@
 """Running programs: once, streamed, nested, and many at the same time."""
 
 import asyncio
+import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ import sglrun as sgl
 from sglrun.backends.base import Request, Usage
 from sglrun.backends.mock import MockBackend
 from sglrun.errors import BadRequestError, ProgramError
+from sglrun.interpreter.fan_out import FanOut
 from sglrun.interpreter.function import Function
 from sglrun.interpreter.global_config import GlobalConfig, global_config
 from sglrun.interpreter.run import run_program, run_program_batch
@@ -210,6 +212,8 @@ def test_a_streamed_state_waits_for_the_body() -> None:
         repr,
         lambda state: state.error(),
         lambda state: state.sync(),
+        lambda state: state.variables(),
+        lambda state: state.finish_reasons(),
     ]
     state = streamed(late, answers=" OUT")
     with ThreadPoolExecutor(len(calls)) as pool:
@@ -229,6 +233,8 @@ def test_a_streamed_state_waits_for_the_body() -> None:
         f"ProgramState({text}\n)",
         None,
         None,
+        {"a": " OUT"},
+        {"a": "stop"},
     ]
     assert state.ret_value == f" OUT{text}\n"
     with pytest.raises(KeyError, match="never"):
@@ -565,3 +571,99 @@ def test_a_closed_generator_runs_no_more_rows() -> None:
     states.close()
 
     assert len(backend.requests) < 1000
+
+
+@sgl.function
+def talk(s: sgl.ProgramState, q: str) -> None:
+    """Ask again and again."""
+    s += q
+    for _ in range(20):
+        s += sgl.gen("a")
+
+
+class Held(MockBackend):
+    """Answers the first request at once and the others when they are let go."""
+
+    def __init__(self) -> None:
+        """Hold three threads back."""
+        super().__init__(self._answer)
+        self.asked = threading.Semaphore(0)
+        self.go = threading.Event()
+
+    def _answer(self, request: Request) -> str:
+        if request.prompt.text.startswith("free"):
+            return "x"
+        self.asked.release()
+        assert self.go.wait(WAIT_S)
+        return "x"
+
+    def wait_for(self, number: int) -> None:
+        """Wait until so many requests are in flight."""
+        for _ in range(number):
+            assert self.asked.acquire(timeout=WAIT_S)
+
+
+def joined_rows() -> None:
+    """Wait for the threads of rows to end."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("sglrun-row"):
+            thread.join(WAIT_S)
+            assert not thread.is_alive()
+
+
+def test_a_batch_that_is_left_asks_nothing_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows whose state nobody gets end with the request that is in flight."""
+    backend = Held()
+    rows = run_program_batch(
+        talk, backend, [{"q": q} for q in ("free", "1", "2", "3")], num_threads=4
+    )
+    _, state = next(rows)
+    backend.wait_for(3)
+    stop = FanOut.stop
+
+    def stop_and_go(fan_out: FanOut[Any, Any]) -> None:
+        stop(fan_out)
+        backend.go.set()
+
+    monkeypatch.setattr(FanOut, "stop", stop_and_go)
+    rows.close()
+    asked = [r.prompt.text for r in backend.requests if r.prompt.text[0] != "f"]
+
+    assert sorted(asked) == ["1", "2", "3"]
+    state += sgl.gen("more")  # who has a state goes on with it
+    assert state["more"] == "x"
+
+
+def test_an_interrupted_batch_asks_nothing_more() -> None:
+    """Ctrl-C waits for nothing; what is in flight ends, and its rows with it."""
+    backend = Held()
+
+    def interrupt() -> None:
+        backend.wait_for(3)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        talk.run_batch([{"q": q} for q in "123456"], backend=backend, num_threads=3)
+    backend.go.set()
+    joined_rows()
+
+    assert len(backend.requests) == 3
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "4", 2.0])
+def test_the_number_of_threads_is_checked_at_the_call(wrong: Any) -> None:
+    """A number of threads that cannot be is refused, before anything is read."""
+    backend = MockBackend(" OUT")
+    for call in (
+        lambda: run_program_batch(ask, backend, [["hi"]], num_threads=wrong),
+        lambda: ask.run_batch(
+            [["hi"]], backend=backend, num_threads=wrong, generator_style=True
+        ),
+    ):
+        with pytest.raises(ValueError, match=f"at least 1, or 'auto', not {wrong!r}"):
+            call()
+
+    assert backend.requests == []

@@ -1,6 +1,10 @@
 """The program state: what an author does with ``s``."""
 
 import threading
+import traceback
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +15,7 @@ from sglrun.backends.base import Request
 from sglrun.backends.mock import MockBackend
 from sglrun.errors import BadRequestError, ForkError, ProgramError, ScopeError
 from sglrun.interpreter.executor import Settings, StreamExecutor
+from sglrun.interpreter.run import run_program
 from sglrun.interpreter.state import ProgramState
 from sglrun.lang.prompt import Prompt
 from sglrun.lang.sampling import SamplingParams
@@ -418,3 +423,72 @@ def test_nested_turns_are_refused_at_their_line() -> None:
 
     with pytest.raises(ProgramError, match="'assistant' begins inside 'user'"):
         s += sgl.user("x" + sgl.assistant("y"))
+
+
+def test_variables_wait_for_what_was_added() -> None:
+    """The variables of a state are complete, as its text is; after a failure, too."""
+    go = threading.Event()
+    s = new(MockBackend(lambda _: " OUT" if go.wait(WAIT_S) else ""))
+    s += sgl.gen("a")
+    with ThreadPoolExecutor(2) as pool:
+        waiting: list[Future[Any]] = [
+            pool.submit(s.variables),
+            pool.submit(s.finish_reasons),
+        ]
+        early = wait(waiting, timeout=0.05).done
+        go.set()
+        got = [future.result(WAIT_S) for future in waiting]
+    failed = new(MockBackend([" OUT", BOOM]))
+    failed += sgl.gen("a") + sgl.gen("b")
+
+    assert not early
+    assert got == [{"a": " OUT"}, {"a": "stop"}]
+    assert failed.variables() == {"a": " OUT"}
+
+
+class Large:
+    """What a reader has among its locals."""
+
+
+def test_reading_a_failure_again_keeps_nothing_of_who_read() -> None:
+    """The cause comes the same way each time, and keeps no earlier reader's locals."""
+    s = new(MockBackend([BadRequestError("mine")]))
+    s += sgl.gen("a")
+    alive: list[weakref.ref[Large]] = []
+
+    def reads(read: Callable[[], object]) -> None:
+        large = Large()
+        alive.append(weakref.ref(large))
+        with suppress(BadRequestError):
+            read()
+
+    lengths = []
+    calls: list[Callable[[], object]] = [lambda: s["a"], s.text]
+    for call in calls:
+        for _ in range(100):
+            reads(call)
+        cause = s.error()
+        assert cause is not None
+        lengths.append(len(list(traceback.walk_tb(cause.__traceback__))))
+
+    assert max(lengths) < 20
+    assert sum(each() is not None for each in alive) <= 1
+
+
+def test_a_failure_that_a_body_read_keeps_the_authors_line() -> None:
+    """Who reads it after the program sees the line of the program, too."""
+
+    @sgl.function
+    def reads(s: sgl.ProgramState) -> None:
+        s += sgl.gen("a")
+        s["a"]
+
+    state = run_program(
+        reads, {}, backend=MockBackend([BadRequestError("mine")]), inline=False
+    )
+    with suppress(BadRequestError):
+        state.text()
+    with pytest.raises(BadRequestError) as caught:
+        state.text()
+
+    assert "reads" in [entry.name for entry in caught.traceback]

@@ -11,6 +11,9 @@ from sglrun.lang import ir
 
 Constant = str | int | float | bool | None
 
+# What reads values calls itself for each level, and goes through all of its parts.
+_MOST_LEVELS, _MOST_PARTS = 50, 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -34,6 +37,8 @@ class Value:
         steps: what is done to it, in order.
         exact: the steps say all that is done; otherwise they only describe it.
         is_text: it is certainly text, whatever the row and the model say.
+        levels: how many of the values that it is made of stand in each other.
+        size: how many there are.
     """
 
     source: Literal["argument", "variable", "text", "call", "global"]
@@ -43,6 +48,17 @@ class Value:
     steps: tuple[Step, ...] = ()
     exact: bool = True
     is_text: bool = field(default=False, compare=False)
+    levels: int = field(init=False, compare=False)
+    size: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Count the values."""
+        marked = [part.value for part in self.fragments if isinstance(part, Mark)]
+        args = (arg for step in self.steps for arg in step.args)
+        inner = (*marked, *(arg for arg in args if isinstance(arg, Value)))
+        levels = 1 + max((value.levels for value in inner), default=0)
+        object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "size", 1 + sum(value.size for value in inner))
 
     def __str__(self) -> str:
         """Return its origin in words."""
@@ -60,7 +76,7 @@ class Value:
         """Whether it is text, as it was put together."""
         return self.source == "text" and not self.steps
 
-    def then(self, name: str, *args: object) -> Self:
+    def then(self, name: str, *args: object) -> "Value":
         """Return what *name* with *args*, constants or values, makes of it."""
         plain = [is_constant(arg) or isinstance(arg, Value) for arg in args]
         inner = [arg.exact for arg in args if isinstance(arg, Value)]
@@ -68,18 +84,19 @@ class Value:
         kept = tuple(
             arg if known else "…" for arg, known in zip(args, plain, strict=True)
         )
-        return replace(
+        made = replace(
             self,
             steps=(*self.steps, Step(name, kept)),
             exact=exact,
             is_text=name in _GIVES_TEXT or (self.is_text and name in _KEEPS_TEXT),
         )
+        return _bounded(made)
 
-    def as_text(self) -> Self:
+    def as_text(self) -> "Value":
         """Return the value where only text will do."""
         return self if self.is_text else self.then("text")
 
-    def as_said(self) -> Self:
+    def as_said(self) -> "Value":
         """Return the value as a program says it."""
         return self if self.is_text else self.then("said")
 
@@ -168,7 +185,27 @@ def composed(fragments: tuple[Fragment, ...]) -> Value:
     """Return the text that *fragments* are."""
     marks = [part.value for part in fragments if isinstance(part, Mark)]
     exact = all(value.exact for value in marks)
-    return Value(source="text", fragments=fragments, exact=exact, is_text=True)
+    made = Value(source="text", fragments=fragments, exact=exact, is_text=True)
+    return _bounded(made)
+
+
+def _bounded(value: Value) -> Value:
+    """Return *value*; where it is made of too much, only what it comes from."""
+    if value.levels <= _MOST_LEVELS and value.size <= _MOST_PARTS:
+        return value
+    origins = dict.fromkeys(
+        (part.source, part.name, part.node) for part in value.parts()
+    )
+    return Value(
+        source="text",
+        fragments=tuple(
+            Mark(Value(source=source, name=name, node=node))
+            for source, name, node in origins
+        ),
+        steps=(Step("…"),),
+        exact=False,
+        is_text=value.is_text,
+    )
 
 
 def said(fragments: tuple[Fragment, ...], known: Callable[[Value], object]) -> str:
