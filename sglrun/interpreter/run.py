@@ -3,27 +3,19 @@
 import contextvars
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from contextvars import ContextVar
 from operator import index
 from typing import SupportsIndex
 
-from sglrun.backends.base import (
-    Backend,
-    Completion,
-    OnText,
-    Request,
-    Selection,
-    SelectRequest,
-    Usage,
-)
-from sglrun.backends.passing import PassingBackend
-from sglrun.errors import ProgramError, RunStoppedError
+from sglrun.backends.base import Backend
+from sglrun.errors import ProgramError
 from sglrun.interpreter.executor import Settings, StreamExecutor
 from sglrun.interpreter.failure import Failure, raising_place
 from sglrun.interpreter.fan_out import FanOut, auto_num_threads
 from sglrun.interpreter.program import Program
+from sglrun.interpreter.row_backend import RowBackend
 from sglrun.interpreter.running_state import RunningState
 from sglrun.interpreter.speculation import speculating
 from sglrun.interpreter.state import ProgramState
@@ -176,9 +168,9 @@ def run_program_batch(
 
     def work(
         numbered: tuple[int, Arguments],
-    ) -> tuple[int, ProgramState, _RowBackend]:
+    ) -> tuple[int, ProgramState, RowBackend]:
         number, arguments = numbered
-        asked = _RowBackend(backend, lambda: fan_out.is_left)
+        asked = RowBackend(backend, lambda: fan_out.is_left)
         state = run_program(
             program, arguments, backend=asked, sampling=sampling, inline=True
         )
@@ -203,39 +195,8 @@ def _num_threads(wanted: object) -> int:
     return index(wanted)
 
 
-class _RowBackend(PassingBackend):
-    """A backend for one row: it refuses once nobody can get the row's state."""
-
-    def __init__(self, backend: Backend, is_left: Callable[[], bool]) -> None:
-        super().__init__(backend)
-        self._is_left = is_left
-        self._is_given = False
-
-    def give(self) -> None:
-        """Note that the reader has the state, and may go on with it at any time."""
-        self._is_given = True
-
-    def generate(self, request: Request, on_text: OnText | None = None) -> Completion:
-        self._refuse_if_left()
-        return super().generate(request, on_text)
-
-    def select(self, request: SelectRequest) -> Selection:
-        self._refuse_if_left()
-        return super().select(request)
-
-    def cache_prefix(self, prompt: Prompt, *, only_scored: bool = False) -> Usage:
-        self._refuse_if_left()
-        return super().cache_prefix(prompt, only_scored=only_scored)
-
-    def _refuse_if_left(self) -> None:
-        if self._is_left() and not self._is_given:
-            raise RunStoppedError(
-                "the batch was left before this row had ended; it asks nothing more"
-            )
-
-
 def _given(
-    rows: Generator[tuple[int, ProgramState, _RowBackend], None, None],
+    rows: Generator[tuple[int, ProgramState, RowBackend], None, None],
 ) -> Generator[tuple[int, ProgramState], None, None]:
     with closing(rows):
         for number, state, asked in rows:

@@ -1,5 +1,6 @@
 """The embedded engine as a backend."""
 
+import _thread
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
@@ -100,7 +101,7 @@ class LocalBackend(Backend):
             _CAPABILITIES, concatenation=self._runtime.engine.can_join
         )
         self._unconditional = UnconditionalScores(self._runtime.engine)
-        self._free = weakref.finalize(self, self._runtime.close)
+        self._free = weakref.finalize(self, _free_later, self._runtime)
         self._free.atexit = False
         self.chat_template = chat_template or self._own_template()
 
@@ -213,6 +214,7 @@ class LocalBackend(Backend):
         """
         with self._runtime.in_use():
             length = len(self._runtime.tokenizer.encode_prompt(prompt.text))
+            self._limits.check_prompt(length, 1)
             self._runtime.engine.expect(length, only_scored=only_scored)
             return again_if_lost(lambda: self._cache_prefix(prompt))
 
@@ -249,7 +251,8 @@ class LocalBackend(Backend):
 
     def close(self) -> None:
         """End the thread, fail what is running, and free the memory."""
-        self._free()
+        self._free.detach()
+        self._runtime.close()
 
     def check(self, request: Request | SelectRequest) -> None:
         """Let *request* pass if it is text, and asks what the model can do."""
@@ -316,6 +319,12 @@ class LocalBackend(Backend):
 
 def _unsaid(sample: Sample) -> Sample:
     return replace(sample, text="", finish_reason="length")
+
+
+def _free_later(runtime: Runtime) -> None:
+    # Whichever thread finds that nobody has the backend: it may be the engine's own,
+    # or hold any lock, those of ``threading`` too.
+    _thread.start_new_thread(runtime.close, ())
 
 
 def _refuse_media(prompt: Prompt) -> None:

@@ -62,4 +62,4 @@ def test_a_text_that_is_complete_ends_by_itself(
     assert ends[0].finish_reason == "stop"
     assert len(ends[0].text) == 10
     assert len(ends[1].text) < 10
-    assert return_logprob is False or ends[1].finish_reason == "length"
+    assert ends[1].finish_reason == "length"

@@ -29,6 +29,7 @@ from sglrun.backends.local import gguf
 from sglrun.backends.local.backend import LocalBackend
 from sglrun.backends.local.generation import Generation
 from sglrun.backends.local.job import JoinLostError
+from sglrun.backends.local.model import Model
 from sglrun.config import resolve_config
 from sglrun.errors import (
     BackendError,
@@ -640,6 +641,35 @@ def test_who_forgets_a_backend_frees_it(model_path: Path) -> None:
     thread.join(60)
 
     assert not thread.is_alive()
+
+
+def test_the_engine_itself_may_find_that_it_is_forgotten(
+    model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread does not wait for its own end, and the model is freed."""
+    freed = threading.Event()
+    free = Model.close
+
+    backend = LocalBackend(model_path, settings=SETTINGS)
+    engine = backend._runtime.engine
+
+    def noted(model: Model) -> None:
+        free(model)
+        if model is engine._model:
+            freed.set()
+
+    monkeypatch.setattr(Model, "close", noted)
+    cycle: list[object] = [backend]
+    cycle.append(cycle)
+    gc.disable()
+    try:
+        del backend, cycle
+        engine._ask(gc.collect)
+    finally:
+        gc.enable()
+
+    assert freed.wait(60)
+    assert not engine._thread.is_alive()
 
 
 FORKING = """
